@@ -1,0 +1,1 @@
+"""The kafka-classic command line, one file per command group."""

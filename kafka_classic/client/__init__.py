@@ -1,0 +1,1 @@
+"""Connections and the metadata cache, on plain sockets and threads."""

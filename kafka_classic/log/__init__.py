@@ -1,0 +1,1 @@
+"""A durable log that knows nothing of sockets or ZooKeeper."""

@@ -1,0 +1,1 @@
+"""The record batch (magic 2): header, encoder, decoder, codecs."""

@@ -1,0 +1,1 @@
+"""A partition as this broker holds it: leadership, the high watermark and who waits for it."""

@@ -1,0 +1,1 @@
+"""A cluster of real processes with faults, and the pytest plugin."""

@@ -1,0 +1,1 @@
+"""Frames, the table of APIs and versions we serve, and request and response bodies."""

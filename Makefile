@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 # What is installed is what users install: the stamps below install it anew whenever a source has changed.
 SOURCES := $(shell find kafka_classic zk consumer audit -name '*.py' -o -name 'py.typed') setup.cfg pyproject.toml README.md
 ARGS   ?=

@@ -1,0 +1,118 @@
+"""The codecs of a batch's records; each inflates bounded, so that a small batch cannot fill the memory (a bomb)."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Final
+
+import lz4.frame
+import zstandard
+
+from .batch import Buffer, CorruptBatch, InvalidRecord
+from .xerial import compress_snappy, decompress_snappy
+
+MAX_SIZE: Final = 1 << 30
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_STEP: Final = 1 << 20
+
+
+class Codec(IntEnum):
+    """The codec's number in the lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress the records of a batch as Kafka's own clients do; `level` means what the codec takes it to mean."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
+            return deflater.compress(data) + deflater.flush()
+        case Codec.SNAPPY:
+            return compress_snappy(data)
+        case Codec.LZ4:
+            # Kafka's Java reader refuses linked blocks.
+            compressed: bytes = lz4.frame.compress(
+                data, compression_level=level or 0, block_linked=False, store_size=False
+            )
+            return compressed
+        case Codec.ZSTD:
+            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+    raise CorruptBatch(f"codec {codec} is unknown")
+
+
+def decompress(codec: int, data: Buffer, max_size: int = MAX_SIZE) -> bytes:
+    """Inflate, and stop with InvalidRecord as soon as there are more than `max_size` bytes."""
+    match codec:
+        case Codec.NONE:
+            if len(data) > max_size:
+                raise _bomb(max_size)
+            return bytes(data)
+        case Codec.GZIP:
+            steps = _gunzip(data)
+        case Codec.SNAPPY:
+            return decompress_snappy(data, max_size)
+        case Codec.LZ4:
+            steps = _unlz4(data)
+        case Codec.ZSTD:
+            steps = _unzstd(data)
+        case _:
+            raise CorruptBatch(f"codec {codec} is unknown")
+    return _gather(steps, max_size)
+
+
+def _gather(steps: Iterator[bytes], max_size: int) -> bytes:
+    pieces = []
+    size = 0
+    try:
+        for piece in steps:
+            size += len(piece)
+            if size > max_size:
+                raise _bomb(max_size)
+            pieces.append(piece)
+    except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError) as error:
+        raise CorruptBatch(f"the records do not decompress: {error}") from error
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _gunzip(data: Buffer) -> Iterator[bytes]:
+    rest: Buffer = data
+    while rest:
+        inflater = zlib.decompressobj(_GZIP)
+        while not inflater.eof:
+            piece = inflater.decompress(rest, _STEP)
+            rest = inflater.unconsumed_tail
+            if not piece and not rest and not inflater.eof:
+                raise EOFError("the gzip stream is cut off")
+            yield piece
+        rest = inflater.unused_data
+
+
+def _unlz4(data: Buffer) -> Iterator[bytes]:
+    inflater = lz4.frame.LZ4FrameDecompressor()
+    rest: Buffer = data
+    while not inflater.eof:
+        piece = inflater.decompress(rest, _STEP)
+        rest = b""
+        if not piece and inflater.needs_input and not inflater.eof:
+            raise EOFError("the lz4 frame is cut off")
+        yield piece
+    if inflater.unused_data:
+        raise EOFError("bytes follow the lz4 frame")
+
+
+def _unzstd(data: Buffer) -> Iterator[bytes]:
+    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    read: Callable[[int], bytes] = reader.read
+    while piece := read(_STEP):
+        yield piece
+
+
+def _bomb(max_size: int) -> InvalidRecord:
+    return InvalidRecord(f"the records inflate to more than {max_size} bytes")

@@ -45,7 +45,10 @@ def _kafka_words(failure: BaseException) -> tuple[str, str]:
     code = getattr(failure, "code", None)
     name = getattr(code, "name", str(code)).upper()
     message = str(getattr(failure, "message", "") or failure)
-    return (message if name in message.upper() else f"{name}: {message}"), ""
+    # A broker's answer goes by Kafka's name for it; what the client says of its own (it cannot reach a broker, no
+    # answer came) is a whole sentence already.
+    own = type(failure).__name__ != "KafkaError"
+    return (message if own or name in message.upper() else f"{name}: {message}"), ""
 
 
 def _is(failure: BaseException, module: str, name: str) -> bool:

@@ -1,0 +1,176 @@
+"""`kafka-classic up` and `down`: a whole cluster of this machine, started and stopped together."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_classic.cli import show
+from kafka_classic.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from kafka_classic.testing.cluster import LocalCluster
+    from kafka_classic.testing.state import ClusterState
+
+DEFAULT_DIR = Path("kafka-classic-data")
+DEFAULT_PORT = 9092
+ZOOKEEPER_PORT = 2181
+
+Directory = Annotated[
+    Path, typer.Option("--dir", metavar="DIR", help="Where the cluster's data, logs and addresses are kept.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands of this file to the command line."""
+    app.command(epilog="Example: [bold]kafka-classic up --brokers 3 --detach[/bold]")(up)
+    app.command(epilog="Example: [bold]kafka-classic down --dir kafka-classic-data[/bold]")(down)
+
+
+def up(
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", min=1, max=100, help="How many brokers; as before in DIR, else 1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Port of the first broker, the next ones follow; as before, else 9092."
+        ),
+    ] = None,
+    directory: Directory = DEFAULT_DIR,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option("--zookeeper", metavar="HOSTS", help="A ZooKeeper that runs already; else one is started."),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave it running and return; stop it with `down`.")] = False,
+) -> None:
+    """Start ZooKeeper and brokers, each its own process, and stay until Ctrl-C.
+
+    Data is kept in DIR and found again by the next `up` there.
+    """
+    from kafka_classic.testing.cluster import AlreadyRunning, LocalCluster, PortTaken
+    from kafka_classic.testing.state import read_state
+
+    before = read_state(directory)
+    brokers = brokers or (len(before.brokers) if before else 1)
+    port = port or _former_port(before) or DEFAULT_PORT
+    if port + brokers - 1 > 65535:
+        raise CommandFailed(f"{brokers} brokers from port {port} on do not fit below 65536", "a lower --port")
+    cluster = LocalCluster(
+        directory,
+        brokers,
+        zookeeper,
+        base_port=port,
+        zookeeper_port=0 if zookeeper else _zookeeper_port(range(port, port + brokers)),
+        detach=detach,
+    )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Before the start, so that Ctrl-C while it starts ends what has been started.
+        signal.signal(number, _interrupt)
+    began = time.monotonic()
+    try:
+        cluster.start()
+    except PortTaken as error:
+        raise CommandFailed(
+            str(error), f"'kafka-classic up --port {port + 10000 if port < 50000 else 19092}'"
+        ) from error
+    except AlreadyRunning as error:
+        raise CommandFailed(
+            f"a cluster runs in {directory} already", f"'kafka-classic down --dir {directory}' first, or another --dir"
+        ) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except (RuntimeError, TimeoutError) as error:
+        raise _did_not_start(error) from error
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    _print_addresses(cluster, time.monotonic() - began)
+    if detach:
+        return
+    print("Ctrl-C stops all of it.", flush=True)
+    try:
+        _watch(cluster, stop)
+    finally:
+        print("stopping …", flush=True)
+        cluster.stop()
+    print(f"stopped; the data is kept in {directory}")
+
+
+def down(directory: Directory = DEFAULT_DIR) -> None:
+    """Stop the cluster that runs in DIR; its data is kept."""
+    from kafka_classic.testing.cluster import LocalCluster
+
+    cluster = LocalCluster.find(directory)
+    if cluster is None:
+        raise CommandFailed(f"there is no cluster in {directory}", "--dir with the folder given to 'kafka-classic up'")
+    if not cluster.alive():
+        print(f"the cluster in {directory} was stopped already")
+        return
+    running = sum(broker.alive() for broker in cluster.brokers)
+    cluster.stop()
+    print(f"stopped {running} broker{'s' if running != 1 else ''}; the data is kept in {directory}")
+
+
+def server_rows(cluster: LocalCluster) -> list[dict[str, object]]:
+    """The servers of a cluster of this machine, as rows of a listing."""
+    rows: list[dict[str, object]] = []
+    own = cluster.zookeeper_server
+    if own is not None:
+        log = own.data_dir / "zookeeper.log"
+        rows.append({"server": "zookeeper", "address": own.address, "pid": own.pid, "log": str(log)})
+    else:
+        rows.append({"server": "zookeeper", "address": cluster.zookeeper, "pid": None, "log": None})
+    for broker in cluster.brokers:
+        name = f"broker {broker.id}"
+        rows.append({"server": name, "address": broker.address, "pid": broker.pid, "log": str(broker.log_path)})
+    return rows
+
+
+def _print_addresses(cluster: LocalCluster, took: float) -> None:
+    show.table(["server", "address", "pid", "log"], [list(row.values()) for row in server_rows(cluster)])
+    print(f"ready in {took:.1f} s; clients connect to {cluster.bootstrap}", flush=True)
+
+
+def _watch(cluster: LocalCluster, stop: threading.Event) -> None:
+    """Stays until told to stop; says so when a server ends by itself, and gives up when none is left."""
+    alive = {row["server"] for row in server_rows(cluster) if row["pid"] is not None}
+    while not stop.wait(0.5):
+        for row in server_rows(cluster):
+            if row["pid"] is None and row["server"] in alive:
+                alive.discard(row["server"])
+                print(f"{row['server']} on {row['address']} ended by itself; see {row['log']}", file=sys.stderr)
+        if not any(broker.alive() for broker in cluster.brokers):
+            raise CommandFailed("no broker is left", f"reading the logs in {cluster.dir}")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _former_port(before: ClusterState | None) -> int | None:
+    return before.brokers[0].port if before and before.brokers else None
+
+
+def _zookeeper_port(taken: range) -> int:
+    from kafka_classic.cli.ports import next_free
+
+    port = next_free(ZOOKEEPER_PORT)
+    while port in taken:
+        port = next_free(port + 1)
+    return port
+
+
+def _did_not_start(error: Exception) -> CommandFailed:
+    """The first line of what went wrong and the last of the server's own log, which says why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    last = lines[-1].removeprefix("error: ") if len(lines) > 1 else ""
+    logs = [line.removeprefix("--- end of ") for line in lines if line.startswith("--- end of ")]
+    message = lines[0] if lines else type(error).__name__
+    return CommandFailed(f"{message}: {last}" if last else message, f"reading {logs[0]}" if logs else "")

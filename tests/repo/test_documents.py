@@ -1,0 +1,113 @@
+"""Every command and every Python block of README.md and docs/ runs as it stands there, against a real cluster.
+
+The blocks of one document run in order, in one folder, as a reader would run them. Two things differ: the port 9092 is
+replaced by free ones (the reader's 9092 may be taken), and a block after a comment that begins "not run by the tests:"
+is left out. Each such comment says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.ports import PortLeases
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = ("console", "bash", "sh", "python")
+NOT_RUN = re.compile(r"<!-- not run by the tests: .+ -->")
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    line: int
+    language: str
+    text: str
+    left_out: bool
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a document, in order."""
+    found: list[Block] = []
+    lines = text.splitlines()
+    opened: int | None = None
+    for number, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if opened is None:
+            opened = number
+            continue
+        before = next((above for above in reversed(lines[:opened]) if above.strip()), "")
+        body = "\n".join(lines[opened + 1 : number]) + "\n"
+        found.append(Block(opened + 1, lines[opened][3:].strip(), body, NOT_RUN.fullmatch(before) is not None))
+        opened = None
+    return found
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a shell block: the lines after `$ ` where there are any, else all of it."""
+    lines = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+    return lines or [block.text]
+
+
+def free_base_port(leases: PortLeases, count: int = 3) -> int:
+    """The first of some ports in a row that are free and leased."""
+    while True:
+        first = leases.draw()
+        if all(leases.lease(first + i) for i in range(1, count)):
+            return first
+
+
+def test_the_blocks_of_a_document_are_found() -> None:
+    text = "a\n```console\n$ one\nout\n$ two\n```\n<!-- not run by the tests: stays -->\n```sh\nx\n```\n"
+    found = blocks(text)
+    assert [(block.language, block.left_out) for block in found] == [("console", False), ("sh", True)]
+    assert commands(found[0]) == ["one", "two"]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> None:
+    leases = PortLeases()
+    port = free_base_port(leases)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "KAFKA_CLASSIC_BOOTSTRAP": f"127.0.0.1:{port}",
+    }
+    try:
+        for block in blocks(document.read_text()):
+            if block.left_out or block.language not in RUN:
+                continue
+            for command in [block.text] if block.language == "python" else commands(block):
+                if "kcat" in command and shutil.which("kcat") is None:
+                    continue
+                argv = _argv(block.language, command, port, tmp_path)
+                done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90)
+                where = f"{document.name}:{block.line}: {command}"
+                assert done.returncode == 0, f"{where}\n{done.stdout}\n{done.stderr}"
+    finally:
+        cluster = LocalCluster.find(tmp_path / "kafka-classic-data")
+        if cluster is not None:
+            cluster.stop()
+        leases.release_all()
+
+
+def _argv(language: str, text: str, port: int, folder: Path) -> list[str]:
+    text = text.replace("9092", str(port)).replace("kafka-classic up", f"kafka-classic up --port {port}")
+    if language != "python":
+        return ["bash", "-e", "-o", "pipefail", "-c", text]
+    if "def test_" in text:
+        (folder / "test_block.py").write_text(text)
+        return [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_block.py"]
+    (folder / "block.py").write_text(text)
+    return [sys.executable, "-P", "block.py"]

@@ -105,6 +105,12 @@ class ProduceShape:
             )
         return self.response.pack(self.size, correlation_id, self.mid, base_offset, log_append_time, self.tail)
 
+    def pack_error(self, correlation_id: int, error: int) -> bytes:
+        """Return the whole frame that says the records were not written."""
+        mid = self.mid[:-2] + struct.pack(">h", error)
+        numbers = (-1, -1, -1) if self.has_start else (-1, -1)
+        return self.response.pack(self.size, correlation_id, mid, *numbers, self.tail)
+
     def records_at(self, buf: bytes | bytearray, pos: int, frame_end: int) -> tuple[int, int] | None:
         """Return where the records start and end, given the position after the prefix; None if the shape does not fit.
 

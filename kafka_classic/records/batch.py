@@ -124,14 +124,19 @@ def crc_of(buf: Buffer, pos: int, size: int) -> int:
     return crc32c(view[pos + CRC_FROM : pos + size])
 
 
+def read_whole_header(buf: Buffer, pos: int = 0, end: int | None = None) -> BatchHeader:
+    """Read the header at `pos` of a batch that must lie wholly before `end`."""
+    header = read_header(buf, pos)
+    left = (len(buf) if end is None else end) - pos
+    if LOG_OVERHEAD + header.batch_length > left:
+        raise CorruptBatch(f"a batch of {header.size} bytes does not fit into the {left} that are there")
+    return header
+
+
 def check_batch(buf: Buffer, pos: int = 0, end: int | None = None) -> BatchHeader:
     """Read the header at `pos` of a batch that must lie wholly before `end`, with the crc it claims (P22)."""
-    header = read_header(buf, pos)
-    size = LOG_OVERHEAD + header.batch_length
-    left = (len(buf) if end is None else end) - pos
-    if size > left:
-        raise CorruptBatch(f"a batch of {size} bytes does not fit into the {left} that are there")
-    crc = crc_of(buf, pos, size)
+    header = read_whole_header(buf, pos, end)
+    crc = crc_of(buf, pos, LOG_OVERHEAD + header.batch_length)
     if crc != header.crc:
         raise CorruptBatch(f"crc {header.crc:#010x} in the batch at offset {header.base_offset}, computed {crc:#010x}")
     return header

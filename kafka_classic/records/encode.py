@@ -9,26 +9,36 @@ size as well, so does everything before the value.
 Measured, one core, 1,000 values of 200 bytes: see bench/records.py. The plain twin stands in tests/records/plain.py.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from operator import add
 from typing import TypeAlias
 
 from crc32c import crc32c
 
-from .batch import CONTROL, CRC_FROM, HEADER, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC, TRANSACTIONAL
+from .batch import CONTROL, CRC_FROM, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC, TRANSACTIONAL
 from .codecs import Codec, compress
-from .varint import Varints, varint
+from .deltas import offset_deltas
+from .varint import FramedSizes, Varints, varint
 
 Header: TypeAlias = tuple[str, bytes | None]
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int]
 
 _INT32_MAX = 2**31 - 1
 _NO_HEADERS = b"\x00"
+_NULL = b"\x01"
+_LENGTH_EPOCH_MAGIC_CRC = struct.Struct(">iibI")
+
 _lengths = Varints()
+_framed_sizes = FramedSizes()
 _time_deltas = Varints(before=b"\x00")  # the record's attributes, unused by Kafka, stand before it
-_offset_deltas = Varints()
-_header_counts = Varints()
+_heads = Varints()
+_heads_after_no_headers = Varints(before=_NO_HEADERS, plus=len(_NO_HEADERS))  # of the record before
+
+# Tables of what a batch of values of one size needs: at most 32 sizes of 8,192 records each, some 10 MB.
+_KEPT_LENGTHS = 32
+_KEPT_COUNT = 1 << 13
+_known_prefixes: dict[int, tuple[bytes, ...]] = {}
 
 
 def encode_batch(
@@ -44,11 +54,11 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time: int | None = None,
-    offset_deltas: Sequence[int] | None = None,
+    deltas: Sequence[int] | None = None,
 ) -> bytes:
     """Encode (key, value, headers, timestamp in ms) records as one batch.
 
-    Offsets count up from `base_offset` unless `offset_deltas` gives each record its own, in rising order, as a
+    Offsets count up from `base_offset` unless `deltas` gives each record its own, in rising order, as a
     compacted batch needs. With `log_append_time` the whole batch bears that timestamp.
     """
     if not records:
@@ -64,17 +74,14 @@ def encode_batch(
     if control:
         attributes |= CONTROL
     count = len(keys)
-    last_offset_delta = offset_deltas[-1] if offset_deltas else count - 1
+    last_offset_delta = deltas[-1] if deltas else count - 1
 
-    pieces = _pieces(keys, values, headers, timestamps, offset_deltas)
+    pieces = _pieces(keys, values, headers, timestamps, deltas)
     if codec:
-        pieces = [compress(codec, b"".join(pieces), level)]
-    size = HEADER_SIZE + sum(map(len, pieces))
-    if size - LOG_OVERHEAD > _INT32_MAX:
-        raise ValueError(f"a batch of {size} bytes is larger than its length field can say")
+        pieces = [b"", compress(codec, b"".join(pieces), level)]
     head = HEADER.pack(
         base_offset,
-        size - LOG_OVERHEAD,
+        0,
         leader_epoch,
         MAGIC,
         0,
@@ -87,9 +94,12 @@ def encode_batch(
         base_sequence,
         count,
     )
-    pieces.insert(0, head[CRC_FROM:])
+    pieces[0] = head[CRC_FROM:] + pieces[0]
     body = b"".join(pieces)
-    return b"".join((head[: CRC_FROM - 4], crc32c(body).to_bytes(4, "big"), body))
+    length = CRC_FROM - LOG_OVERHEAD + len(body)
+    if length > _INT32_MAX:
+        raise ValueError(f"a batch of {length} bytes is larger than its length field can say")
+    return b"".join((head[:8], _LENGTH_EPOCH_MAGIC_CRC.pack(length, leader_epoch, MAGIC, crc32c(body)), body))
 
 
 def _pieces(
@@ -97,40 +107,48 @@ def _pieces(
     values: tuple[bytes | None, ...],
     headers: tuple[Sequence[Header], ...],
     timestamps: tuple[int, ...],
-    offset_deltas: Sequence[int] | None,
+    given_deltas: Sequence[int] | None,
 ) -> list[bytes]:
+    """All records, to be joined; the first piece is never part of a value."""
     count = len(keys)
-    one_timestamp = timestamps.count(timestamps[0]) == count
+    base = timestamps[0]
+    no_keys = keys.count(None) == count
     no_headers = not any(headers)
+    one_timestamp = timestamps.count(base) == count
     value_lengths = _column_lengths(values)
-    if one_timestamp and no_headers and offset_deltas is None and keys.count(None) == count:
+    if no_keys and no_headers and one_timestamp and given_deltas is None:
         length = value_lengths[0]
         if length >= 0 and value_lengths.count(length) == count:
             pieces = [_NO_HEADERS] * (2 * count + 1)
             pieces[:-1:2] = _prefixes(count, length)
             pieces[1::2] = values  # type: ignore[assignment]  # no length is -1: none is null
             return pieces
-    if offset_deltas is None:
-        deltas = list(_offset_column(count))
+
+    after = _NULL if no_keys else b""
+    if given_deltas is None:
+        deltas = offset_deltas(count, after)
     else:
-        deltas = list(map(_offset_deltas.__getitem__, offset_deltas))
-    base = timestamps[0]
+        deltas = tuple(varint(delta) + after for delta in given_deltas)
     middles = [_time_deltas[timestamp - base] + delta for timestamp, delta in zip(timestamps, deltas, strict=True)]
-    key_lengths = _column_lengths(keys)
-    tails = [_NO_HEADERS] * count if no_headers else [_headers(of_record) for of_record in headers]
-    key_prefixes = list(map(_lengths.__getitem__, key_lengths))
-    value_prefixes = list(map(_lengths.__getitem__, value_lengths))
-    pieces = [b""] * (7 * count)
-    pieces[1::7] = middles
-    pieces[2::7] = key_prefixes
-    pieces[3::7] = _column(keys)
-    pieces[4::7] = value_prefixes
-    pieces[5::7] = _column(values)
-    pieces[6::7] = tails
-    sizes: Iterable[int] = map(len, pieces[1::7])
-    for column in range(2, 7):
-        sizes = map(add, sizes, map(len, pieces[column::7]))
-    pieces[0::7] = map(_lengths.__getitem__, sizes)
+    sizes = map(add, map(len, middles), map(_framed_sizes.__getitem__, value_lengths))
+    columns: list[Iterable[bytes]] = [middles]
+    if not no_keys:
+        key_lengths = _column_lengths(keys)
+        sizes = map(add, sizes, map(_framed_sizes.__getitem__, key_lengths))
+        columns += map(_lengths.__getitem__, key_lengths), _cells(keys)
+    columns += map(_lengths.__getitem__, value_lengths), _cells(values)
+    if not no_headers:
+        tails = [_headers(of_record) for of_record in headers]
+        sizes = map(add, sizes, map(len, tails))
+        columns.append(tails)
+    heads = _heads_after_no_headers if no_headers else _heads
+
+    width = 1 + len(columns)
+    pieces = [_NO_HEADERS] * (width * count + no_headers)
+    pieces[0 : width * count : width] = map(heads.__getitem__, sizes)
+    for place, column in enumerate(columns, 1):
+        pieces[place : width * count : width] = column
+    pieces[0] = pieces[0][no_headers:]
     return pieces
 
 
@@ -141,29 +159,31 @@ def _column_lengths(column: tuple[bytes | None, ...]) -> list[int]:
         return [-1 if cell is None else len(cell) for cell in column]
 
 
-def _column(column: tuple[bytes | None, ...]) -> Iterable[bytes]:
+def _cells(column: tuple[bytes | None, ...]) -> Iterable[bytes]:
     return [cell or b"" for cell in column] if None in column else column  # type: ignore[return-value]
 
 
-@lru_cache(maxsize=16)
-def _offset_column(count: int) -> tuple[bytes, ...]:
-    return tuple(map(varint, range(count)))
-
-
-@lru_cache(maxsize=256)
 def _prefixes(count: int, length: int) -> tuple[bytes, ...]:
     """All that stands between two values of `length` bytes, if the only thing that changes is the offset delta."""
-    fixed = b"\x01" + varint(length)
-    return tuple(
-        (_NO_HEADERS if i else b"") + varint(1 + 1 + len(delta) + len(fixed) + length + 1) + b"\x00\x00" + delta + fixed
-        for i, delta in enumerate(_offset_column(count))
-    )
+    known = _known_prefixes.get(length, ())
+    if len(known) < count:
+        fixed = _NULL + varint(length)
+        rest = 1 + 1 + len(fixed) + length + 1
+        known = tuple(
+            b"%b%b\x00\x00%b%b" % (_NO_HEADERS if i else b"", _lengths[rest + len(delta)], delta, fixed)
+            for i, delta in enumerate(offset_deltas(count))
+        )
+        if count <= _KEPT_COUNT:
+            if len(_known_prefixes) >= _KEPT_LENGTHS:
+                _known_prefixes.clear()
+            _known_prefixes[length] = known
+    return known[:count]
 
 
 def _headers(headers: Sequence[Header]) -> bytes:
     if not headers:
         return _NO_HEADERS
-    pieces = [_header_counts[len(headers)]]
+    pieces = [_lengths[len(headers)]]
     for key, value in headers:
         name = key.encode()
         pieces += _lengths[len(name)], name

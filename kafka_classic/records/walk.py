@@ -1,42 +1,71 @@
-"""Counting the records of an uncompressed batch by hopping over their lengths."""
+"""Counting the records of an uncompressed batch: by runs of one size where there are any, else from length to length.
+
+A broker counts the records of every batch it is sent, so this may cost no more than the crc does. Measured for 1,000
+values of 200 bytes: see bench/records.py. The plain twin stands in tests/records/plain.py.
+"""
+
+from typing import Final
 
 from .batch import Buffer, InvalidRecord
+from .runs import WORTHWHILE, length_at, run_length
+
+# From the first byte of a length to the next record, less what the second byte adds. An odd byte begins a negative
+# length: a step out of every batch makes it an error without a test of its own in the loop.
+_OUT: Final = 1 << 40
+_ONE_BYTE_STEP: Final = tuple(_OUT if byte & 1 else (byte >> 1) + 1 for byte in range(0x80))
+_TWO_BYTE_STEP: Final = tuple(_OUT if byte & 1 else ((byte & 0x7F) >> 1) + 2 for byte in range(0x100))
 
 
 def count_records(buf: Buffer, pos: int, end: int) -> int:
-    """Count the records in [pos, end), which must be filled by them exactly; InvalidRecord if it is not."""
+    """Count the records in [pos, end), which they must fill exactly; InvalidRecord if they do not."""
     count = 0
+    hops = WORTHWHILE
     try:
         while pos < end:
-            length = buf[pos]
-            if length < 0x80:
-                pos += (length >> 1) + 1
-            else:
-                byte = buf[pos + 1]
-                length = length & 0x7F | byte << 7
-                if byte < 0x80:
-                    pos += (length >> 1) + 2
-                else:
-                    byte = buf[pos + 2]
-                    length = length & 0x3FFF | byte << 14
-                    if byte < 0x80:
-                        pos += (length >> 1) + 3
-                    else:
-                        byte = buf[pos + 3]
-                        length = length & 0x1FFFFF | byte << 21
-                        if byte < 0x80:
-                            pos += (length >> 1) + 4
-                        else:
-                            byte = buf[pos + 4]
-                            if byte > 0x0F:
-                                raise InvalidRecord(f"the length of record {count} is no 32-bit varint")
-                            length = length & 0xFFFFFFF | byte << 28
-                            pos += (length >> 1) + 5
-            if length & 1:
-                raise InvalidRecord(f"record {count} has a negative length")
-            count += 1
+            length, width = length_at(buf, pos)
+            size = width + length
+            if width and end - pos >= size * WORTHWHILE:
+                places = range(width)
+                run = run_length(buf, pos, size, WORTHWHILE, places)
+                if run == WORTHWHILE:
+                    run = run_length(buf, pos, size, (end - pos) // size, places)
+                    hops = WORTHWHILE
+                pos += run * size
+                count += run
+            hopped, pos = _hop(buf, pos, end, hops)
+            count += hopped
+            hops *= 2
     except IndexError:
-        raise InvalidRecord(f"the length of record {count} is cut off") from None
+        raise InvalidRecord("the length of a record is cut off") from None
     if pos != end:
-        raise InvalidRecord(f"record {count - 1} ends {pos - end} bytes after its batch")
+        raise InvalidRecord(f"record {count - 1} has a length that is negative or leads out of its batch")
     return count
+
+
+def _hop(buf: Buffer, pos: int, end: int, most: int) -> tuple[int, int]:
+    two_byte_step = _TWO_BYTE_STEP
+    for hopped in range(most):
+        if pos >= end:
+            return hopped, pos
+        byte = buf[pos]
+        if byte > 0x7F:
+            next_byte = buf[pos + 1]
+            if next_byte < 0x80:
+                pos += (next_byte << 6) + two_byte_step[byte]
+            else:
+                pos = _hop_far(buf, pos)
+        else:
+            pos += _ONE_BYTE_STEP[byte]
+    return most, pos
+
+
+def _hop_far(buf: Buffer, pos: int) -> int:
+    number = 0
+    for place in range(5):
+        byte = buf[pos + place]
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            if number & 1 or number >> 32:
+                break
+            return pos + place + 1 + (number >> 1)
+    raise InvalidRecord("the length of a record is no varint of 32 bits, or negative")

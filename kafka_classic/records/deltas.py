@@ -1,0 +1,36 @@
+"""The offset deltas 0, 1, 2 … as they stand encoded in a batch, kept because almost every batch counts like this."""
+
+from functools import cache
+from typing import Final
+
+from .varint import varint
+
+KEPT: Final = 1 << 16
+
+_encoded: dict[bytes, tuple[bytes, ...]] = {}
+
+
+def offset_deltas(count: int, after: bytes = b"") -> tuple[bytes, ...]:
+    """The encodings of 0 .. count - 1, each with the same bytes after it."""
+    known = _encoded.get(after, ())
+    if len(known) < count:
+        # Doubling keeps the cost of growing small; a whole new tuple keeps other threads out of harm's way.
+        size = min(2 * count, KEPT)
+        known += tuple(varint(delta) + after for delta in range(len(known), max(size, count)))
+        if len(after) <= 1:
+            _encoded[after] = known[:KEPT]
+    return known[:count]
+
+
+def delta_range(first: int) -> tuple[int, int]:
+    """How many bytes the encoding of `first` takes, and the first greater delta that takes more."""
+    width = (2 * first | 1).bit_length() + 6
+    return width // 7, 1 << (7 * (width // 7) - 1)
+
+
+@cache
+def delta_columns(width: int) -> tuple[bytes, ...]:
+    """Byte by byte, the encodings of all kept deltas that take `width` bytes: the first bytes, the second ones …"""
+    first = 0 if width == 1 else 1 << (7 * (width - 1) - 1)
+    encoded = offset_deltas(min(1 << (7 * width - 1), KEPT))[first:]
+    return tuple(bytes(column) for column in zip(*encoded, strict=True))

@@ -1,0 +1,91 @@
+"""Runs of records of one shape, found and read by strided slices, in C: four times as fast as a loop over records.
+
+Records that differ in nothing but timestamp, offset and content lie at equal distances, so that `data[at::size]` is
+a column: the same byte of every record. Equal first bytes prove equal lengths, and by induction that the next record
+lies where the stride says. Logs with fixed-size messages, and the first records of most others, are such runs.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any, Final
+
+from .batch import Buffer
+from .deltas import KEPT, delta_columns, delta_range
+
+WORTHWHILE: Final = 16
+_ZIGZAG: Final = tuple((number >> 1) ^ -(number & 1) for number in range(128))
+
+
+def run_length(data: Buffer, pos: int, size: int, count: int, places: Iterable[int]) -> int:
+    """How many of `count` records, `size` bytes apart from `pos` on, have the first one's bytes at `places`."""
+    for place in places:
+        column = bytes(data[pos + place : pos + size * count : size])
+        count -= len(column.lstrip(column[:1]))
+    return count
+
+
+def length_at(data: Buffer, pos: int) -> tuple[int, int]:
+    """The varint length at `pos` and its width; the width is 0 if it is negative or takes more than three bytes."""
+    number, width = data[pos], 1
+    if number > 0x7F:
+        number = number & 0x7F | data[pos + 1] << 7
+        width = 2
+        if number > 0x3FFF:
+            number = number & 0x3FFF | data[pos + 2] << 14
+            width = 3
+    return number >> 1, 0 if number & 1 or number > 0x1FFFFF else width
+
+
+def read_run(
+    data: bytes, pos: int, end: int, delta: int, most: int, base_timestamp: int
+) -> tuple[int, int, Iterable[int], Iterator[bytes] | Iterable[None], Iterator[bytes]] | None:
+    """Read the run of at most `most` records at `pos`, whose offset deltas must count up from `delta`.
+
+    Returns how many records, their size, and the columns of timestamps, keys and values; or None where no worthwhile
+    run of sound records begins.
+    """
+    length, width = length_at(data, pos)
+    size = width + length
+    most = min(most, (end - pos) // size)
+    if not width or most < WORTHWHILE or run_length(data, pos, size, WORTHWHILE, range(width)) < WORTHWHILE:
+        return None
+    # attributes, timestamp delta (one byte), offset delta, key, value, no headers
+    time_at = width + 1
+    delta_width, delta_end = delta_range(delta)
+    key_length_at = time_at + 1 + delta_width
+    key_length, key_width = length_at(data, pos + key_length_at)
+    null_keys = data[pos + key_length_at] == 1
+    if null_keys:
+        key_length, key_width = 0, 1
+    key_at = key_length_at + key_width
+    value_length_at = key_at + key_length
+    if not key_width or value_length_at >= size:
+        return None
+    value_length, value_width = length_at(data, pos + value_length_at)
+    value_at = value_length_at + value_width
+    tail_at = value_at + value_length
+    if not value_width or tail_at + 1 != size or data[pos + tail_at]:
+        return None
+    fixed = chain(range(width), range(key_length_at, key_at), range(value_length_at, value_at), (tail_at,))
+    count = run_length(data, pos, size, min(most, delta_end - delta, KEPT - delta), fixed)
+    times = data[pos + time_at : pos + size * count : size]
+    if count < WORTHWHILE or not times.isascii():
+        return None
+    first = delta - (delta_end >> 7)
+    for place, expected in enumerate(delta_columns(delta_width), time_at + 1):
+        if data[pos + place : pos + size * count : size] != expected[first : first + count]:
+            return None
+    timestamps: Iterable[int]
+    if times.count(times[0]) == count:
+        timestamps = repeat(base_timestamp + _ZIGZAG[times[0]], count)
+    else:
+        timestamps = [base_timestamp + _ZIGZAG[time] for time in times]
+    run = memoryview(data)[pos : pos + size * count]
+    keys = repeat(None, count) if null_keys else _cells(run, size, key_at, key_length)
+    return count, size, timestamps, keys, _cells(run, size, value_at, value_length)
+
+
+def _cells(run: memoryview, size: int, at: int, length: int) -> Iterator[bytes]:
+    rows: Iterator[tuple[Any, ...]] = struct.iter_unpack(f"{at}x{length}s{size - at - length}x", run)
+    return chain.from_iterable(rows)

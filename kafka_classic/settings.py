@@ -1,0 +1,340 @@
+"""Settings with Kafka's names and defaults: typed, checked at start, a misspelt one refused with the nearest name.
+
+A field's name is the setting's name with dots for underscores (`log_segment_bytes` is `log.segment.bytes`), its
+annotation the type; `setting()` adds what the broker tells of it in DescribeConfigs: the range, the choices, a line of
+documentation, and for a topic's setting the broker's setting that gives its default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+MAX_LONG = 2**63 - 1
+MAX_INT = 2**31 - 1
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+class SettingsError(ValueError):
+    """A setting is unknown, misspelt or out of range; the message is one line that says what to do."""
+
+
+class Kind(IntEnum):
+    """The types of a setting, with the numbers that DescribeConfigs gives them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    LIST = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one setting besides its value."""
+
+    name: str
+    kind: Kind
+    default: Any
+    doc: str
+    low: int | None
+    high: int | None
+    choices: tuple[str, ...]
+    synonym: str
+
+    def parse(self, text: str) -> Any:
+        """The typed value of `text`, or a SettingsError that says what would be right."""
+        text = text.strip()
+        if self.kind is Kind.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise SettingsError(f"{self.name} must be true or false, not {text!r}")
+            return text.lower() == "true"
+        if self.kind is Kind.STRING:
+            if self.choices and text not in self.choices:
+                raise SettingsError(f"{self.name} must be one of {', '.join(self.choices)}, not {text!r}")
+            return text
+        if self.kind is Kind.LIST:
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        try:
+            number = int(text)
+        except ValueError:
+            raise SettingsError(f"{self.name} must be a whole number, not {text!r}") from None
+        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
+            raise SettingsError(f"{self.name} must be from {self.low} to {self.high}, not {number}")
+        return number
+
+    def text(self, value: Any) -> str:
+        """The value as Kafka writes it."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def setting(
+    default: Any,
+    doc: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    choices: tuple[str, ...] = (),
+    synonym: str = "",
+) -> Any:
+    return field(default=default, metadata={"doc": doc, "range": (low, high), "choices": choices, "synonym": synonym})
+
+
+def _describe(cls: type) -> dict[str, Setting]:
+    found = {}
+    for f in dataclasses.fields(cls):
+        kind = {"bool": Kind.BOOLEAN, "str": Kind.STRING, "tuple[str, ...]": Kind.LIST}.get(str(f.type), Kind.INT)
+        low, high = f.metadata["range"]
+        if kind is Kind.INT:
+            if high is None:
+                high = MAX_LONG if f.name.endswith(("_ms", "_messages", "retention_bytes")) else MAX_INT
+            kind = Kind.LONG if high > MAX_INT else Kind.INT
+            low = 0 if low is None else low
+        name = f.name.replace("_", ".")
+        about = f.metadata
+        found[name] = Setting(name, kind, f.default, about["doc"], low, high, about["choices"], about["synonym"])
+    return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` Did you mean X?` where one is near, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _parsed(table: Mapping[str, Setting], given: Mapping[str, str], what: str) -> dict[str, Any]:
+    values = {}
+    for name, text in given.items():
+        if name not in table:
+            raise SettingsError(f"unknown {what} setting {name}{nearest(name, table)}")
+        values[name.replace(".", "_")] = table[name].parse(text)
+    return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """What can be set for a topic; the defaults come from the broker's settings by their synonyms."""
+
+    TABLE: ClassVar[dict[str, Setting]]
+
+    classic: bool = setting(False, "Offsets are byte positions and messages are exposed once flushed, as in the paper.")
+    cleanup_policy: str = setting("delete", "What happens to old segments.", choices=("delete",))
+    compression_type: str = setting(
+        "producer",
+        "The codec on disk; `producer` keeps what the producer chose.",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        synonym="compression.type",
+    )
+    flush_messages: int = setting(
+        MAX_LONG, "Messages after which the log is flushed.", low=1, synonym="log.flush.interval.messages"
+    )
+    flush_ms: int = setting(MAX_LONG, "Milliseconds after which the log is flushed.", synonym="log.flush.interval.ms")
+    index_interval_bytes: int = setting(
+        4096, "Bytes of log between two index entries.", low=1, synonym="log.index.interval.bytes"
+    )
+    max_message_bytes: int = setting(1_048_588, "The largest batch accepted.", synonym="message.max.bytes")
+    message_timestamp_after_max_ms: int = setting(
+        HOUR_MS, "How far ahead of the broker's clock a timestamp may be.", synonym="log.message.timestamp.after.max.ms"
+    )
+    message_timestamp_before_max_ms: int = setting(
+        MAX_LONG,
+        "How far behind the broker's clock a timestamp may be.",
+        synonym="log.message.timestamp.before.max.ms",
+    )
+    message_timestamp_type: str = setting(
+        "CreateTime",
+        "Whose clock a record's timestamp is: the producer's or the broker's.",
+        choices=("CreateTime", "LogAppendTime"),
+        synonym="log.message.timestamp.type",
+    )
+    min_insync_replicas: int = setting(
+        1, "In-sync replicas that acks=all asks for.", low=1, synonym="min.insync.replicas"
+    )
+    retention_bytes: int = setting(
+        -1, "Bytes of a partition kept; -1 keeps all.", low=-1, synonym="log.retention.bytes"
+    )
+    retention_ms: int = setting(
+        7 * DAY_MS, "Age at which messages go; -1 keeps all (P11).", low=-1, synonym="log.retention.ms"
+    )
+    segment_bytes: int = setting(1 << 30, "Size of a segment file (P4).", low=14, synonym="log.segment.bytes")
+    segment_index_bytes: int = setting(10 << 20, "Largest index file.", low=4, synonym="log.index.size.max.bytes")
+    segment_jitter_ms: int = setting(0, "Random time taken off segment.ms.", synonym="log.roll.jitter.ms")
+    segment_ms: int = setting(7 * DAY_MS, "Age at which a segment is closed.", low=1, synonym="log.roll.ms")
+
+    @classmethod
+    def load(cls, broker: BrokerSettings, given: Mapping[str, str]) -> Self:
+        """A topic's settings: what was set for it, over the broker's defaults."""
+        values = {}
+        for name, known in cls.TABLE.items():
+            if known.synonym:
+                values[name.replace(".", "_")] = getattr(broker, known.synonym.replace(".", "_"))
+        if given.get("classic", "").lower() == "true":
+            values.update(CLASSIC_DEFAULTS)
+        values.update(_parsed(cls.TABLE, given, "topic"))
+        return cls(**values)
+
+
+# The paper exposes a message only once it is flushed (P5), so a classic topic must flush often to be of use: the 0.7
+# release flushed every 500 messages; we wait at most a fifth of a second for the 500.
+CLASSIC_DEFAULTS = {"flush_messages": 500, "flush_ms": 200}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What can be set for a broker."""
+
+    TABLE: ClassVar[dict[str, Setting]]
+
+    broker_id: int = setting(0, "This broker's id, unique in the cluster.")
+    broker_rack: str = setting("", "The rack this broker stands in.")
+    listeners: tuple[str, ...] = setting(("PLAINTEXT://127.0.0.1:9092",), "NAME://host:port, … to listen on.")
+    advertised_listeners: tuple[str, ...] = setting((), "What clients are told to connect to, if not `listeners`.")
+    listener_security_protocol_map: tuple[str, ...] = setting((), "NAME:PLAINTEXT, … for listeners of other names.")
+    log_dirs: str = setting("kafka-classic-data/broker-0", "The folder of the logs.")
+    zookeeper_connect: str = setting("127.0.0.1:2181", "host:port,…[/chroot] of ZooKeeper.")
+    zookeeper_session_timeout_ms: int = setting(18_000, "Silence after which ZooKeeper gives this broker up.", low=100)
+    zookeeper_connection_timeout_ms: int = setting(18_000, "How long to wait for ZooKeeper at start.", low=1)
+
+    num_partitions: int = setting(1, "Partitions of a topic that does not say.", low=1)
+    default_replication_factor: int = setting(1, "Replicas of a topic that does not say.", low=1)
+    auto_create_topics_enable: bool = setting(True, "Create a topic when a client first asks for it.")
+    delete_topic_enable: bool = setting(True, "Whether topics can be deleted.")
+    min_insync_replicas: int = setting(1, "In-sync replicas that acks=all asks for.", low=1)
+
+    socket_request_max_bytes: int = setting(
+        104_857_600, "The largest request; a larger one closes the connection.", low=1
+    )
+    socket_send_buffer_bytes: int = setting(-1, "SO_SNDBUF of a connection; -1 leaves it to the system.", low=-1)
+    socket_receive_buffer_bytes: int = setting(-1, "SO_RCVBUF of a connection; -1 leaves it to the system.", low=-1)
+    socket_listen_backlog_size: int = setting(1024, "Connections waiting to be accepted.", low=1)
+    connections_max_idle_ms: int = setting(600_000, "An idle connection is closed after this time; -1 never.", low=-1)
+    max_connections: int = setting(MAX_INT, "The most connections at a time.", low=1)
+    queued_max_request_bytes: int = setting(
+        512 << 20, "Bytes of half-received large requests held at a time; past it new ones wait.", low=1
+    )
+    fetch_max_bytes: int = setting(57_671_680, "The most bytes in a fetch response.", low=1024)
+    max_incremental_fetch_session_cache_slots: int = setting(1000, "Fetch sessions kept.")
+
+    compression_type: str = setting(
+        "producer", "Default codec on disk.", choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+    )
+    message_max_bytes: int = setting(1_048_588, "The largest batch accepted.")
+    log_flush_interval_messages: int = setting(MAX_LONG, "Messages after which a log is flushed.", low=1)
+    log_flush_interval_ms: int = setting(MAX_LONG, "Milliseconds after which a log is flushed.")
+    log_flush_offset_checkpoint_interval_ms: int = setting(60_000, "How often the recovery points are saved.", low=1)
+    log_index_interval_bytes: int = setting(4096, "Bytes of log between two index entries.", low=1)
+    log_index_size_max_bytes: int = setting(10 << 20, "Largest index file.", low=4)
+    log_message_timestamp_type: str = setting(
+        "CreateTime", "Whose clock a timestamp is.", choices=("CreateTime", "LogAppendTime")
+    )
+    log_message_timestamp_after_max_ms: int = setting(HOUR_MS, "How far ahead a timestamp may be.")
+    log_message_timestamp_before_max_ms: int = setting(MAX_LONG, "How far behind a timestamp may be.")
+    log_retention_bytes: int = setting(-1, "Bytes of a partition kept; -1 keeps all.", low=-1)
+    log_retention_check_interval_ms: int = setting(300_000, "How often retention is applied.", low=1)
+    log_retention_ms: int = setting(7 * DAY_MS, "Age at which messages go; -1 keeps all (P11).", low=-1)
+    log_roll_jitter_ms: int = setting(0, "Random time taken off log.roll.ms.")
+    log_roll_ms: int = setting(7 * DAY_MS, "Age at which a segment is closed.", low=1)
+    log_segment_bytes: int = setting(1 << 30, "Size of a segment file (P4).", low=14)
+    producer_id_expiration_ms: int = setting(DAY_MS, "Silence after which a producer's state is dropped.", low=1)
+
+    @classmethod
+    def load(cls, given: Mapping[str, str]) -> Self:
+        """The settings in `given` over the defaults; older names of Kafka's are understood."""
+        modern: dict[str, str] = {}
+        for name, text in given.items():
+            if name in _OLDER:
+                newer, factor = _OLDER[name]
+                if newer in given:
+                    continue
+                number = Setting(name, Kind.LONG, 0, "", -1, MAX_LONG, (), "").parse(text) if factor else 0
+                modern[newer] = str(number if number < 0 else number * factor) if factor else text
+            else:
+                modern[name] = text
+        settings = cls(**_parsed(cls.TABLE, modern, "broker"))
+        settings.endpoints()
+        settings.advertised()
+        if settings.broker_id < 0:
+            raise SettingsError("broker.id must be 0 or more")
+        return settings
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen."""
+        return _endpoints("listeners", self.listeners)
+
+    def advertised(self) -> tuple[Endpoint, ...]:
+        """What to tell clients, one for each listener."""
+        listeners = self.endpoints()
+        if not self.advertised_listeners:
+            return listeners
+        named = {e.name: e for e in _endpoints("advertised.listeners", self.advertised_listeners)}
+        unknown = named.keys() - {e.name for e in listeners}
+        if unknown:
+            raise SettingsError(f"advertised.listeners names {sorted(unknown)[0]}, which listeners does not")
+        return tuple(named.get(e.name, e) for e in listeners)
+
+
+class Endpoint(NamedTuple):
+    """One address of a broker, under the listener's name."""
+
+    name: str
+    host: str
+    port: int
+
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9_]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]]*):(\d+)")
+
+
+def _endpoints(setting_name: str, texts: tuple[str, ...]) -> tuple[Endpoint, ...]:
+    found = []
+    for text in texts:
+        match = _ENDPOINT.fullmatch(text)
+        if match is None or int(match[3]) > 65535:
+            raise SettingsError(
+                f"{setting_name} must be NAME://host:port,…, for example PLAINTEXT://127.0.0.1:9092, not {text!r}"
+            )
+        found.append(Endpoint(match[1].upper(), match[2].strip("[]"), int(match[3])))
+    if not found:
+        raise SettingsError(f"{setting_name} is empty; give it PLAINTEXT://127.0.0.1:9092")
+    if len({e.name for e in found}) < len(found):
+        raise SettingsError(f"{setting_name} names a listener twice; each needs its own name")
+    return tuple(found)
+
+
+_OLDER = {
+    "log.dir": ("log.dirs", 0),
+    "log.retention.hours": ("log.retention.ms", HOUR_MS),
+    "log.retention.minutes": ("log.retention.ms", 60_000),
+    "log.roll.hours": ("log.roll.ms", HOUR_MS),
+}
+
+TopicSettings.TABLE = _describe(TopicSettings)
+BrokerSettings.TABLE = _describe(BrokerSettings)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings of a Java properties file: `name=value` lines, `#` or `!` comments, `\\` at a line's end goes on."""
+    found: dict[str, str] = {}
+    line = ""
+    for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = raw.strip()
+        if not line and (not text or text[0] in "#!"):
+            continue
+        if text.endswith("\\"):
+            line += text[:-1]
+            continue
+        line += text
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise SettingsError(f"{path}, line {number}: expected name=value, found {line!r}")
+        found[name.strip()] = value.strip()
+        line = ""
+    return found

@@ -111,9 +111,7 @@ def test_no_command_shows_the_help() -> None:
 
 
 def test_completion_offers_commands() -> None:
-    done = kafka_classic(
-        _KAFKA_CLASSIC_COMPLETE="complete_bash", COMP_WORDS="kafka-classic top", COMP_CWORD="1"
-    )
+    done = kafka_classic(_KAFKA_CLASSIC_COMPLETE="complete_bash", COMP_WORDS="kafka-classic top", COMP_CWORD="1")
     assert done.stdout.split() == ["topics"]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime
 
 import pytest
 
 from kafka_classic.cli.failure import CommandFailed, explain
 from kafka_classic.cli.format import Consumed, as_mapping, compile_format
+from kafka_classic.cli.lines import ToSend, in_batches, random_values, read_lines
 from kafka_classic.cli.options import name_values
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, read_position
 from kafka_classic.cli.show import as_line, plain_lines
@@ -90,3 +92,36 @@ def test_a_failure_is_one_line_even_if_its_message_is_not() -> None:
     assert explain(ValueError("odd\nthing")) == "ValueError: odd thing; try again with --debug, which shows where"
     assert "\n" not in explain(ConnectionRefusedError("refused\n"))
     assert explain(FileNotFoundError(2, "No such file or directory", "x.log")) == "x.log: No such file or directory"
+
+
+def test_lines_become_values_and_the_first_separator_ends_the_key() -> None:
+    assert list(read_lines([b"a\n", b"b\r\n", b"\n", b"last"], None)) == [
+        ToSend(None, b"a"),
+        ToSend(None, b"b"),
+        ToSend(None, b""),
+        ToSend(None, b"last"),
+    ]
+    assert list(read_lines([b"k:v:w\n", b":v\n", b"k:\n"], b":")) == [
+        ToSend(b"k", b"v:w"),
+        ToSend(b"", b"v"),
+        ToSend(b"k", b""),
+    ]
+
+
+def test_a_line_without_the_separator_is_refused_by_its_number() -> None:
+    with pytest.raises(CommandFailed, match="line 2 "):
+        list(read_lines([b"k:v\n", b"novalue\n"], b":"))
+
+
+def test_batches_hold_at_most_so_many_records_and_bytes() -> None:
+    records = [ToSend(None, b"x" * 84)] * 10
+    assert [len(batch) for batch in in_batches(records, 4)] == [4, 4, 2]
+    assert [len(batch) for batch in in_batches(records, 100, most_bytes=300)] == [3, 3, 3, 1]
+    assert [len(batch) for batch in in_batches(records, 100, most_bytes=1)] == [1] * 10
+    assert list(in_batches([], 4)) == []
+
+
+def test_random_values_are_as_many_and_as_large_as_asked() -> None:
+    made = list(random_values(50, 20, random.Random(7)))
+    assert [len(record.value) for record in made] == [20] * 50
+    assert len({record.value for record in made}) > 40

@@ -1,0 +1,58 @@
+"""Answers of a scripted broker: the bodies that a real one would send."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from kio.schema.metadata.v13 import MetadataResponse
+from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32, i32Timedelta
+
+from kafka_classic.wire.errors import Error
+
+NO_TIME = i32Timedelta.parse(timedelta(0))
+
+
+def metadata(
+    brokers: Mapping[int, int],
+    topics: Mapping[str, Sequence[int]] | None = None,
+    errors: Mapping[str, Error] | None = None,
+    controller: int = 0,
+) -> MetadataResponse:
+    """Brokers by id and port; topics by name, each with its partitions' leaders (-1: none now)."""
+    return MetadataResponse(
+        throttle_time=NO_TIME,
+        brokers=tuple(
+            MetadataResponseBroker(node_id=BrokerId(id), host="127.0.0.1", port=i32(port))
+            for id, port in brokers.items()
+        ),
+        cluster_id="scripted",
+        controller_id=BrokerId(controller),
+        topics=tuple(
+            MetadataResponseTopic(
+                error_code=Error.none,
+                name=TopicName(name),
+                topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name),
+                partitions=tuple(
+                    MetadataResponsePartition(
+                        error_code=Error.none if leader >= 0 else Error.leader_not_available,
+                        partition_index=i32(index),
+                        leader_id=BrokerId(leader),
+                        leader_epoch=i32(3),
+                        replica_nodes=(BrokerId(max(leader, 0)),),
+                        isr_nodes=(BrokerId(max(leader, 0)),),
+                    )
+                    for index, leader in enumerate(leaders)
+                ),
+            )
+            for name, leaders in (topics or {}).items()
+        )
+        + tuple(
+            MetadataResponseTopic(error_code=error, name=TopicName(name), topic_id=None, partitions=())
+            for name, error in (errors or {}).items()
+        ),
+        error_code=Error.none,
+    )

@@ -20,6 +20,21 @@ class RequestTimedOut(KafkaError):
     """No answer came in time. The request may have been carried out."""
 
 
+class Refused(KafkaError):
+    """The cluster understood the request and said no: to try the same again is no use."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class UnknownTopic(Refused):
+    """There is no such topic or partition.
+
+    Kafka's clients try this code again for a minute; whoever misspelt a name wants to hear it at once.
+    """
+
+
 class Closed(KafkaError):
     """The connection was closed on our own side."""
 

@@ -62,7 +62,9 @@ class LocalCluster:
         self._lock = threading.Lock()
         self._zookeeper = zookeeper or ""
         if zookeeper is None:
-            self.zookeeper_server = ZooKeeperProcess(self.dir / "zookeeper", port=zookeeper_port, host=host)
+            self.zookeeper_server = ZooKeeperProcess(
+                self.dir / "zookeeper", port=zookeeper_port, host=host, detach=detach
+            )
         self.brokers = [self._broker(id, base_port + id if base_port else 0) for id in range(brokers)]
 
     @classmethod
@@ -108,9 +110,7 @@ class LocalCluster:
         self.dir.mkdir(parents=True, exist_ok=True)
         try:
             self._choose_ports()
-            if self.zookeeper_server is not None:
-                self.zookeeper_server.start()
-                self._keep(self.zookeeper_server.process)
+            self._start_zookeeper()
             for broker in self.brokers:
                 broker.zookeeper = self.zookeeper
                 broker.start()
@@ -218,6 +218,22 @@ class LocalCluster:
         own = self.zookeeper_server
         if own is not None:
             own.port = self._former_or_free(own.port or (before.embedded.port if before and before.embedded else 0))
+
+    def _start_zookeeper(self) -> None:
+        own = self.zookeeper_server
+        if own is None:
+            return
+        from kafka_classic.zk.server import PortTaken as ZooKeeperPortTaken
+
+        for attempt in range(_PORT_ATTEMPTS):
+            try:
+                own.start()
+                break
+            except ZooKeeperPortTaken:
+                if attempt == _PORT_ATTEMPTS - 1:
+                    raise
+                own.port = self._ports.draw()
+        self._keep(own.process)
 
     def _former_or_free(self, former: int) -> int:
         return former if former and self._ports.lease(former) else self._ports.draw()

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 class ZooKeeperProcess:
     """An EmbeddedZooKeeper with the faults of BrokerProcess; keeps its port over a restart."""
 
-    def __init__(self, data_dir: Path, *, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, data_dir: Path, *, port: int, host: str = "127.0.0.1", detach: bool = False) -> None:
         self.data_dir = data_dir
         self.host = host
         self.port = port
+        self.detach = detach
         self.process: Process | None = None
         self._server: EmbeddedZooKeeper | None = None
 
@@ -37,8 +38,9 @@ class ZooKeeperProcess:
         """Start the server and wait until it serves."""
         from kafka_classic.zk.server import EmbeddedZooKeeper
 
-        self._server = EmbeddedZooKeeper(self.data_dir, port=self.port, host=self.host)
-        self._server.start()
+        self._server = EmbeddedZooKeeper(
+            self.data_dir, port=self.port, host=self.host, die_with_parent=not self.detach
+        ).start()
         self.port = self._server.port
         pid = self._server.pid
         assert pid is not None
@@ -46,10 +48,7 @@ class ZooKeeperProcess:
 
     def stop(self, timeout: float = 10.0) -> None:
         if self._server is not None:
-            # A paused server would not see the signal that ends it.
-            if self.process is not None:
-                self.process.signal(signal.SIGCONT)
-            self._server.stop()
+            self._server.stop(timeout)
         elif self.process is not None:
             self.process.terminate(timeout)
         self._server = self.process = None

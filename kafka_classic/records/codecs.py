@@ -1,5 +1,6 @@
 """The codecs of a batch's records; each inflates bounded, so that a small batch cannot fill the memory (a bomb)."""
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -14,6 +15,8 @@ from .xerial import compress_snappy, decompress_snappy
 MAX_SIZE: Final = 1 << 30
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 20
+_ZSTD_LEVEL: Final = 3
+_ZSTD_RUN: Final = 1  # a block of one byte, repeated
 
 
 class Codec(IntEnum):
@@ -24,6 +27,22 @@ class Codec(IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+class _ZstdContexts(threading.local):
+    """One set of contexts a thread: making one costs 16 µs, more than a small batch, and none may be shared."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self._compressors: dict[int, zstandard.ZstdCompressor] = {}
+
+    def compressor(self, level: int) -> zstandard.ZstdCompressor:
+        if level not in self._compressors:
+            self._compressors[level] = zstandard.ZstdCompressor(level=level)
+        return self._compressors[level]
+
+
+_zstd = _ZstdContexts()
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -43,7 +62,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
             )
             return compressed
         case Codec.ZSTD:
-            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+            return _zstd.compressor(_ZSTD_LEVEL if level is None else level).compress(data)
     raise CorruptBatch(f"codec {codec} is unknown")
 
 
@@ -83,7 +102,9 @@ def _gather(steps: Iterator[bytes], max_size: int) -> bytes:
 
 def _gunzip(data: Buffer) -> Iterator[bytes]:
     rest: Buffer = data
-    while rest:
+    at_start = True
+    while rest or at_start:
+        at_start = False
         inflater = zlib.decompressobj(_GZIP)
         while not inflater.eof:
             piece = inflater.decompress(rest, _STEP)
@@ -108,10 +129,28 @@ def _unlz4(data: Buffer) -> Iterator[bytes]:
 
 
 def _unzstd(data: Buffer) -> Iterator[bytes]:
-    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-    read: Callable[[int], bytes] = reader.read
+    read: Callable[[int], bytes] = _zstd.decompressor.stream_reader(data, read_across_frames=True).read
     while piece := read(_STEP):
         yield piece
+    _check_zstd_ends(memoryview(data))
+
+
+def _check_zstd_ends(data: memoryview) -> None:
+    """Walk from block to block to the end of the last frame: the library does not say when a stream is cut off."""
+    at = 0
+    while at < len(data) or not at:
+        frame = data[at:]
+        at += zstandard.frame_header_size(frame)
+        last = 0
+        while not last:
+            head = int.from_bytes(data[at : at + 3], "little")
+            last, kind, size = head & 1, head >> 1 & 3, head >> 3
+            at += 3 + (1 if kind == _ZSTD_RUN else size)
+            if at > len(data):
+                raise EOFError("the zstd stream is cut off")
+        at += 4 if zstandard.get_frame_parameters(frame).has_checksum else 0
+    if at > len(data):
+        raise EOFError("the zstd stream is cut off in its checksum")
 
 
 def _bomb(max_size: int) -> InvalidRecord:

@@ -66,11 +66,7 @@ def zookeeper(
     try:
         typer.echo(f"zookeeper ready on {host}:{server.port}")
         while not stop.wait(1.0):
-            _check_alive(server.pid, directory)
+            if not server.running:
+                raise CommandFailed("ZooKeeper ended by itself", f"reading {server.log_path}")
     finally:
         server.stop()
-
-
-def _check_alive(pid: int | None, directory: Path) -> None:
-    if pid is None or not Path(f"/proc/{pid}").exists():
-        raise CommandFailed("ZooKeeper ended by itself", f"reading {directory / 'zookeeper.log'}")

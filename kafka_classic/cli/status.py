@@ -39,7 +39,9 @@ class Summary:
 def summarise(known: Metadata) -> Summary:
     """Counts what the metadata lists, and names the partitions that are not well."""
     partitions = [
-        (f"{topic.name}-{partition.index}", partition) for topic in known.topics.values() for partition in topic.partitions
+        (f"{topic.name}-{partition.index}", partition)
+        for topic in known.topics.values()
+        for partition in topic.partitions
     ]
     return Summary(
         known.cluster_id,
@@ -84,7 +86,8 @@ def _local(directory: Path) -> tuple[str, list[dict[str, object]], list[str]]:
     cluster = LocalCluster.find(directory)
     if cluster is None:
         raise CommandFailed(
-            f"there is no cluster in {directory}", "'kafka-classic up' to start one, or --bootstrap HOST:PORT to ask one"
+            f"there is no cluster in {directory}",
+            "'kafka-classic up' to start one, or --bootstrap HOST:PORT to ask one",
         )
     alive = [broker.address for broker in cluster.brokers if broker.alive()]
     if not alive:
@@ -97,7 +100,10 @@ def _local(directory: Path) -> tuple[str, list[dict[str, object]], list[str]]:
 
 def _print(servers: list[dict[str, object]], summary: Summary) -> None:
     if servers:
-        rows = [[row["server"], row["address"], row["pid"] or ("down" if row["log"] else "-"), row["log"]] for row in servers]
+        rows = [
+            [row["server"], row["address"], row["pid"] or ("down" if row["log"] else "-"), row["log"]]
+            for row in servers
+        ]
         show.table(["server", "address", "pid", "log"], rows)
     else:
         show.table(["broker", "address"], list(summary.brokers))

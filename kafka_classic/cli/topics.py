@@ -44,7 +44,7 @@ def create(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Create a topic."""
-    from kafka_classic.client.topics import NewTopic, create_topics, describe_topics
+    from kafka_classic.client.admin import NewTopic, create_topics, describe_topics
 
     configs = name_values(config or (), "--config")
     if classic:
@@ -58,7 +58,7 @@ def create(
 @app.command("list", epilog="Example: [bold]kafka-classic topics list --json[/bold]")
 def list_(json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """List the topics with their partitions and replicas."""
-    from kafka_classic.client.topics import describe_topics
+    from kafka_classic.client.admin import describe_topics
 
     with connect(bootstrap) as cluster:
         topics = describe_topics(cluster)
@@ -99,7 +99,9 @@ def describe(name: Topic, json: AsJson = False, bootstrap: Bootstrap = DEFAULT_B
         print(f"{setting}={value}")
 
 
-@app.command(epilog="Example: [bold]kafka-classic topics alter events --partitions 6 --delete-config retention.ms[/bold]")
+@app.command(
+    epilog="Example: [bold]kafka-classic topics alter events --partitions 6 --delete-config retention.ms[/bold]"
+)
 def alter(
     name: Topic,
     partitions: Annotated[int | None, typer.Option("--partitions", min=1, help="Grow to so many partitions.")] = None,
@@ -111,16 +113,17 @@ def alter(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Change a topic's settings or add partitions."""
-    from kafka_classic.client.configs import alter_topic_configs
-    from kafka_classic.client.topics import create_partitions
+    from kafka_classic.client.admin import Resource, alter_configs, create_partitions
 
     settings = name_values(config or (), "--config")
     dropped = delete_config or []
     if partitions is None and not settings and not dropped:
-        raise CommandFailed("nothing to change was named", "--partitions N, --config NAME=VALUE or --delete-config NAME")
+        raise CommandFailed(
+            "nothing to change was named", "--partitions N, --config NAME=VALUE or --delete-config NAME"
+        )
     with connect(bootstrap) as cluster:
         if settings or dropped:
-            alter_topic_configs(cluster, name, settings, dropped)
+            alter_configs(cluster, Resource.TOPIC, name, {**settings, **dict.fromkeys(dropped)})
         if partitions is not None:
             create_partitions(cluster, {name: partitions})
     changes = [f"{setting}={value}" for setting, value in settings.items()]
@@ -136,7 +139,7 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Delete topics and everything in them."""
-    from kafka_classic.client.topics import delete_topics
+    from kafka_classic.client.admin import delete_topics
 
     what = f"topic{'s' if len(names) > 1 else ''} {', '.join(names)}"
     if not yes:

@@ -45,8 +45,9 @@ def test_the_command_list_is_whole() -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "command"), sorted(commands(), key=lambda pair: pair[0]), ids=lambda v: str(v))
-def test_every_command_says_what_it_does_and_shows_an_example(name: str, command: Any) -> None:
+@pytest.mark.parametrize("name", sorted(name for name, _ in commands()))
+def test_every_command_says_what_it_does_and_shows_an_example(name: str) -> None:
+    command = dict(commands())[name]
     assert command.help
     assert f"Example: [bold]kafka-classic {name}" in (command.epilog or "").replace("… | ", "").replace("seq 10 | ", "")
 

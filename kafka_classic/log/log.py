@@ -423,6 +423,7 @@ class Log:
         for segment, size, next_offset in self._rolled:
             segment.size = size
             segment.next_offset = next_offset
+            segment.flushed = False
             file = segment.file
             segment.release()
             segment.file = file
@@ -585,7 +586,8 @@ class Log:
         if self.failed is not None:
             return
         if job.error is not None:
-            raise self._fail(job.error, "flushing") from job.error
+            self._fail(job.error, "flushing")
+            return
         self._last_flush = self.clock()
         if job.generation != self._generation:
             return  # the log was cut in the meantime
@@ -603,6 +605,7 @@ class Log:
         job = self.begin_flush()
         job.run()
         self.end_flush(job)
+        self._check()
 
     # -- housekeeping
 

@@ -1,0 +1,216 @@
+"""The broker's data directory: one broker's, locked, with a folder for each partition and checkpoints for all.
+
+.lock                              held while a broker runs
+meta.properties                    whose directory it is: broker.id, cluster.id
+.kafka_cleanshutdown               there only between a clean stop and the next start
+recovery-point-offset-checkpoint   below it everything is on the disk
+log-start-offset-checkpoint        below it everything is deleted
+TOPIC-PARTITION/                   a log, with partition.metadata naming the topic's id
+TOPIC-PARTITION.ID-delete/         being removed; ID-stray/ set aside, for a person to look at
+"""
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from .checkpoint import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from .config import LogConfig
+from .errors import StorageError
+from .files import replace, sync_path
+from .log import Log
+from .metadata import check_owner, read_topic_id, write_topic_id
+
+log = logging.getLogger(__name__)
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEAN_MARKER = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+Offsets = dict[tuple[str, int], int]
+
+_FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class DirectoryInUse(StorageError):
+    """Another broker runs on this directory."""
+
+
+class LogDir:
+    """All logs of one broker. `load()` says what is there; `open()` opens a partition's log or makes it."""
+
+    def __init__(self, path: Path, broker_id: int, cluster_id: str, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self.logs: dict[tuple[str, int], Log] = {}
+        self.found: dict[tuple[str, int], UUID | None] = {}
+        self.clean = False
+        self._clock = clock
+        self._points: Offsets = {}
+        self._starts: Offsets = {}
+        self._writing = threading.Lock()
+        self._jobs = self._jobs_done = 0
+        self._on_disk: tuple[Offsets, Offsets] | None = None
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(path)
+        try:
+            check_owner(path, broker_id, cluster_id)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def load(self) -> int:
+        """Find the partitions on disk, finish deletions that a crash cut short; returns how many there are."""
+        self.clean = (self.path / CLEAN_MARKER).exists()
+        self._points = self._read(RECOVERY_POINTS)
+        self._starts = self._read(START_OFFSETS)
+        self.found = {}
+        for folder in sorted(self.path.iterdir()):
+            if not folder.is_dir():
+                continue
+            if folder.name.endswith("-delete"):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif match := _FOLDER.fullmatch(folder.name):
+                self.found[match[1], int(match[2])] = read_topic_id(folder)
+        # From here on a crash is a crash, whatever is opened first.
+        (self.path / CLEAN_MARKER).unlink(missing_ok=True)
+        return len(self.found)
+
+    def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Log:
+        """Open a partition's log, or make it; a folder of an older topic of that name is set aside as a stray."""
+        key = (topic, partition)
+        if key in self.logs:
+            return self.logs[key]
+        folder = self.folder(topic, partition)
+        if self.found.get(key, topic_id) not in (topic_id, None):
+            self.set_aside(topic, partition)
+        known = self.found.pop(key, None)
+        fresh = not folder.exists()
+        try:
+            folder.mkdir(exist_ok=True)
+            if known is None:
+                write_topic_id(folder, topic_id)
+            if fresh:
+                sync_path(self.path)
+        except OSError as error:
+            raise StorageError(
+                error.errno,
+                f"making {folder}: {error.strerror}; free space or repair the disk, then restart the broker",
+            ) from error
+        opened = self.logs[key] = Log.open(
+            folder,
+            config,
+            recovery_point=0 if fresh else self._points.get(key, 0),
+            log_start=0 if fresh else self._starts.get(key, 0),
+            clean=self.clean and not fresh,
+            clock=self._clock,
+        )
+        return opened
+
+    def folder(self, topic: str, partition: int) -> Path:
+        """A partition's folder; ValueError for a name that is not a topic's, lest it lead out of the directory."""
+        if not _TOPIC.fullmatch(topic) or topic in (".", "..") or partition < 0:
+            raise ValueError(f"{topic!r} partition {partition} is no name of a topic's partition")
+        return self.path / f"{topic}-{partition}"
+
+    def drop(self, topic: str, partition: int) -> None:
+        """Delete a partition's log, from memory and disk."""
+        self._forget(topic, partition)
+        dropped = self.logs.pop((topic, partition), None)
+        if dropped is not None:
+            dropped.delete()
+
+    def set_aside(self, topic: str, partition: int) -> Path:
+        """Rename the folder of a partition that the cluster does not know, so that nothing is lost by mistake."""
+        folder = self.folder(topic, partition)
+        aside = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
+        if (opened := self.logs.pop((topic, partition), None)) is not None:
+            opened.close()
+        self._forget(topic, partition)
+        folder.rename(aside)
+        log.warning("%s belongs to no topic of this cluster and is set aside as %s", folder.name, aside.name)
+        return aside
+
+    def _forget(self, topic: str, partition: int) -> None:
+        for table in (self._points, self._starts, self.found):
+            table.pop((topic, partition), None)
+
+    # -- checkpoints
+
+    def checkpoint(self) -> None:
+        """Write down how far each log is on the disk and where it starts."""
+        self.checkpoint_job()()
+
+    def checkpoint_job(self) -> Callable[[], None]:
+        """The same with the fsyncs left to whoever calls the result, on any thread."""
+        points, starts = dict(self._points), dict(self._starts)
+        for key, opened in self.logs.items():
+            points[key] = opened.recovery_point
+            starts[key] = opened.start_offset
+        starts = {key: start for key, start in starts.items() if start > 0}
+        self._jobs += 1
+        number = self._jobs
+
+        def write() -> None:
+            with self._writing:
+                if number < self._jobs_done or (points, starts) == self._on_disk:
+                    return  # a later one was quicker, or nothing has changed
+                # Starts first: what was deleted must not come back, while a low recovery point only costs time.
+                write_checkpoint(self.path / START_OFFSETS, starts)
+                write_checkpoint(self.path / RECOVERY_POINTS, points)
+                self._jobs_done, self._on_disk = number, (points, starts)
+
+        return write
+
+    def _read(self, name: str) -> Offsets:
+        try:
+            return read_checkpoint(self.path / name)
+        except (CorruptCheckpoint, ValueError) as reason:
+            log.warning("%s; going on without it: logs are recovered as a whole", reason)
+            self.clean = False
+            return {}
+
+    # -- closing
+
+    def close(self) -> None:
+        """Close all logs; the marker of a clean stop is written last, and only if all is well."""
+        if self._lock < 0:
+            return
+        well = True
+        for opened in self.logs.values():
+            well &= opened.failed is None
+            try:
+                opened.close()
+            except StorageError as error:
+                log.error("%s was not closed cleanly and will be recovered: %s", opened.name, error)
+                well = False
+        try:
+            self.checkpoint()
+            if well:
+                replace(self.path / CLEAN_MARKER, b'{"version":0,"brokerEpoch":-1}')
+        except OSError as error:
+            log.error("%s was not closed cleanly and will be recovered: %s", self.path, error)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        os.close(self._lock)
+        self._lock = -1
+
+
+def _lock(path: Path) -> int:
+    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise DirectoryInUse(
+            error.errno, f"another broker runs on {path}: stop it, or give this one a log.dirs of its own"
+        ) from None
+    return fd

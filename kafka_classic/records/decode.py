@@ -6,7 +6,6 @@ batch against its count of records; and nothing is allocated because a field say
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Final
 
 from .batch import (
     CODEC_MASK,
@@ -23,10 +22,7 @@ from .codecs import MAX_SIZE, decompress
 from .deltas import delta_range
 from .one_by_one import read_records
 from .record import Record as Record  # part of what this module offers
-from .runs import WORTHWHILE, read_run
-
-# length, attributes, both deltas, key, value, headers: a byte each.
-_SMALLEST_RECORD: Final = 7
+from .runs import SMALLEST_RECORD, WORTHWHILE, read_run
 
 
 def decode_batch(buf: Buffer, pos: int = 0, *, check_crc: bool = True, max_size: int = MAX_SIZE) -> list[Record]:
@@ -41,8 +37,8 @@ def decode_batch(buf: Buffer, pos: int = 0, *, check_crc: bool = True, max_size:
     else:
         data = bytes(memoryview(buf)[start:end])
         start, end = 0, len(data)
-    if not 0 <= header.record_count * _SMALLEST_RECORD <= end - start:
-        raise InvalidRecord(f"a count of {header.record_count} records in {end - start} bytes")
+    if header.record_count < 0:
+        raise InvalidRecord(f"a count of {header.record_count} records")
     records = _decode(data, start, end, header.record_count, header.base_offset, header.base_timestamp)
     if header.attributes & LOG_APPEND_TIME:
         return [record._replace(timestamp=header.max_timestamp) for record in records]
@@ -61,6 +57,8 @@ def _decode(data: bytes, pos: int, end: int, count: int, base_offset: int, base_
     done = 0
     alone = WORTHWHILE
     while done < count:
+        if (count - done) * SMALLEST_RECORD > end - pos:
+            raise InvalidRecord(f"{count - done} more records are counted, and {end - pos} bytes are left")
         run = read_run(data, pos, end, done, count - done, base_timestamp) if count - done >= WORTHWHILE else None
         if run is None:
             # Not worth looking for a run again soon: each failure doubles the records read one by one.

@@ -37,18 +37,24 @@ def length_at(data: Buffer, pos: int) -> tuple[int, int]:
     return number >> 1, 0 if number & 1 or number > 0x1FFFFF else width
 
 
+# length, attributes, both deltas, key, value, headers: a byte each.
+SMALLEST_RECORD: Final = 7
+
+
 def read_run(
     data: bytes, pos: int, end: int, delta: int, most: int, base_timestamp: int
 ) -> tuple[int, int, Iterable[int], Iterator[bytes] | Iterable[None], Iterator[bytes]] | None:
     """Read the run of at most `most` records at `pos`, whose offset deltas must count up from `delta`.
 
     Returns how many records, their size, and the columns of timestamps, keys and values; or None where no worthwhile
-    run of sound records begins.
+    run of sound records begins. There must be enough bytes before `end` for that many of the smallest records.
     """
     length, width = length_at(data, pos)
+    if not width:
+        return None
     size = width + length
     most = min(most, (end - pos) // size)
-    if not width or most < WORTHWHILE or run_length(data, pos, size, WORTHWHILE, range(width)) < WORTHWHILE:
+    if most < WORTHWHILE or run_length(data, pos, size, WORTHWHILE, range(width)) < WORTHWHILE:
         return None
     # attributes, timestamp delta (one byte), offset delta, key, value, no headers
     time_at = width + 1

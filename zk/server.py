@@ -37,7 +37,12 @@ JARS = (
     "log4j-slf4j2-impl",
 )
 
-JVM = ["-Xms16m", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true", "-Dlog4j2.level=WARN", "-Dlog4j2.disableJmx=true", "-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.preAllocSize=1024", "-Dzookeeper.nio.numSelectorThreads=1", "-Dzookeeper.nio.numWorkerThreads=2"]
+JVM = (
+    *("-Xms16m", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
+    *("-XX:-UsePerfData", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"),
+    *("-Dlog4j2.level=WARN", "-Dlog4j2.disableJmx=true", "-Dzookeeper.jmx.log4j.disable=true"),
+    *("-Dzookeeper.nio.numSelectorThreads=1", "-Dzookeeper.nio.numWorkerThreads=2", "-Dzookeeper.preAllocSize=1024"),
+)
 
 # A tick of half a second and our own session bounds: short sessions expire soon in tests, Kafka's 18 s are not cut.
 CONFIG = """\

@@ -1,0 +1,21 @@
+"""What can go wrong with the registries, each with a message that says what to do."""
+
+
+class ZooKeeperUnreachable(ConnectionError):
+    """No answer within the session timeout. A write that ended so may still be done by ZooKeeper later."""
+
+
+class VersionConflict(RuntimeError):
+    """Somebody else changed the znode since it was read: read it again and decide anew."""
+
+
+class BrokerIdTaken(RuntimeError):
+    """Another live broker is registered under this broker id."""
+
+
+class TopicExists(ValueError):
+    """A topic of this name is there already."""
+
+
+class UnknownTopic(LookupError):
+    """There is no topic of this name."""

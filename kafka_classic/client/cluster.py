@@ -75,7 +75,7 @@ class Cluster:
         self._closed = threading.Event()
         # Closing the cluster ends a wait for the next attempt as well.
         self._sleep = sleep or self._closed.wait
-        self._rng = rng or random.Random()
+        self.rng = rng or random.Random()
         self._lock = threading.Lock()
         self._connecting: dict[tuple[str, int], threading.Lock] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
@@ -123,8 +123,8 @@ class Cluster:
             standing = [connection for connection in self._connections.values() if connection.usable]
             known = [(broker.host, broker.port) for broker in self._known.brokers.values()]
         if standing:
-            return self._rng.choice(standing)
-        self._rng.shuffle(known)
+            return self.rng.choice(standing)
+        self.rng.shuffle(known)
         failures: list[KafkaError] = []
         for host, port in dict.fromkeys([*known, *self._bootstrap]):
             try:
@@ -173,7 +173,7 @@ class Cluster:
                     raise
                 if error.code in OUT_OF_DATE:
                     self.forget()
-                delay = self.backoff.delay(tries, self._rng)
+                delay = self.backoff.delay(tries, self.rng)
                 if self._clock() + delay >= end:
                     raise
             tries += 1

@@ -109,6 +109,15 @@ class Connection:
             self.close()
             raise
 
+    def require(self, api: Api, version: int) -> None:
+        """Check that the broker serves a version that is packed by hand; raises UNSUPPORTED_VERSION if not."""
+        oldest, newest = self.versions.get(api, (0, -1))
+        if not oldest <= version <= newest:
+            raise KafkaError(
+                Error.unsupported_version,
+                f"broker {self.address} does not serve {api.name} v{version}: use a broker of Kafka 2.4 or newer",
+            )
+
     def version(self, api: Api) -> int:
         """Return the version both sides speak; raises UNSUPPORTED_VERSION when there is none."""
         return choose(api, self.versions, self.address)
@@ -123,7 +132,7 @@ class Connection:
         return self._send(
             api,
             lambda correlation_id: write_request(api, version, correlation_id, self.client_id, body),
-            lambda frame: _read(api, version, frame, self.address),
+            lambda frame: self._read(api, version, frame),
             timeout,
         )
 
@@ -131,7 +140,16 @@ class Connection:
         self, api: Api, version: int, body: Sequence[Bytes], read: Callable[[Frame], T], timeout: float | None = None
     ) -> Pending[T]:
         """Send a body packed by hand, of a version older than the flexible ones; `read` gets the answer's body."""
-        return self._send(api, self._pack(api, version, body), lambda frame: read(frame[4:]), timeout)
+
+        self.require(api, version)
+
+        def read_body(frame: Frame) -> T:
+            try:
+                return read(frame[4:])
+            except (struct.error, IndexError, ValueError) as error:
+                raise self._unreadable(api, version, str(error)) from error
+
+        return self._send(api, self._pack(api, version, body), read_body, timeout)
 
     def send_unanswered(self, api: Api, version: int, body: Sequence[Bytes]) -> None:
         """Send what a broker does not answer: Produce with acks=0."""
@@ -288,13 +306,15 @@ class Connection:
             f"{self.address} does not speak Kafka's protocol ({what}); is this a broker's PLAINTEXT port?",
         )
 
+    def _read(self, api: Api, version: int, frame: Frame) -> Any:
+        try:
+            return read_response(api, version, frame)[1]
+        except MalformedRequest as error:
+            raise self._unreadable(api, version, error.message) from error
 
-def _read(api: Api, version: int, frame: Frame, address: str) -> Any:
-    try:
-        return read_response(api, version, frame)[1]
-    except MalformedRequest as error:
-        raise ConnectionLost(
+    def _unreadable(self, api: Api, version: int, why: str) -> ConnectionLost:
+        return ConnectionLost(
             Error.network_exception,
-            f"broker {address} sent an answer to {api.name} v{version} that cannot be read ({error.message}); "
+            f"broker {self.address} sent an answer to {api.name} v{version} that cannot be read ({why}); "
             "is it a Kafka broker?",
-        ) from error
+        )

@@ -5,10 +5,13 @@ A follower that comes back asks its leader where an epoch ended, and cuts its lo
 epochs below the recovery point are in it; those above are read off the batches when a crash is recovered from.
 """
 
+import threading
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 
 from .checkpoint import CorruptCheckpoint, format_lines, read_lines
+from .files import replace
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED = -1
@@ -17,12 +20,13 @@ UNDEFINED = -1
 class LeaderEpochs:
     """Epochs with the first offset of each, both rising."""
 
-    __slots__ = ("dirty", "epochs", "starts")
+    __slots__ = ("_saved", "_saving", "_version", "epochs", "starts")
 
     def __init__(self) -> None:
         self.epochs: list[int] = []
         self.starts: list[int] = []
-        self.dirty = False
+        self._version = self._saved = 0
+        self._saving = threading.Lock()
 
     @classmethod
     def read(cls, folder: Path) -> "LeaderEpochs":
@@ -32,7 +36,7 @@ class LeaderEpochs:
             if not epoch.isdigit():
                 raise CorruptCheckpoint(f"{folder / FILE_NAME} is damaged")
             cache.assign(int(epoch), int(start))
-        cache.dirty = False
+        cache._saved = cache._version
         return cache
 
     @property
@@ -48,7 +52,7 @@ class LeaderEpochs:
             self.epochs.pop()
         self.epochs.append(epoch)
         self.starts.append(start)
-        self.dirty = True
+        self._version += 1
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int]:
         """The largest epoch at or below the given one, and the offset at which it ended; (-1, -1) if unknown."""
@@ -64,7 +68,7 @@ class LeaderEpochs:
         while self.starts and self.starts[-1] >= offset:
             self.starts.pop()
             self.epochs.pop()
-            self.dirty = True
+            self._version += 1
 
     def cut_start(self, offset: int) -> None:
         """Forget the epochs that ended before the log's new start; the one that holds it begins there now."""
@@ -72,12 +76,27 @@ class LeaderEpochs:
         if row > 0 or (row == 0 and self.starts[0] < offset):
             del self.starts[:row], self.epochs[:row]
             self.starts[0] = offset
-            self.dirty = True
+            self._version += 1
 
     def clear(self) -> None:
-        self.dirty = self.dirty or bool(self.epochs)
         self.epochs.clear()
         self.starts.clear()
+        self._version += 1
+
+    def save_job(self, folder: Path) -> Callable[[], None] | None:
+        """What writes the file as things stand now, on any thread; None if it says so already."""
+        version = self._version
+        if version == self._saved:
+            return None
+        data = self.dump()
+
+        def save() -> None:
+            with self._saving:
+                if version > self._saved:  # else one that was begun later was quicker
+                    replace(folder / FILE_NAME, data)
+                    self._saved = version
+
+        return save
 
     def dump(self) -> bytes:
         """The bytes of the checkpoint file."""

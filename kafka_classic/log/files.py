@@ -1,6 +1,7 @@
 """Files as the log uses them: an open one that outlives its name, a slice of it, and atomic replacement."""
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def write_all(fd: int, pieces: Sequence[Buffer], position: int) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Give the file new content so that a crash leaves the old or the new one, never a mixture."""
-    aside = path.with_name(path.name + ".tmp")
+    aside = path.with_name(f"{path.name}.{threading.get_ident()}.tmp")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         write_all(fd, [data], 0)

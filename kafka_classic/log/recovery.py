@@ -6,16 +6,21 @@ segments behind that are removed, for an offset must not be missing in the middl
 """
 
 import contextlib
+import errno
 import logging
 import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_classic.records.batch import CorruptBatch, check_batch
+
 from .checkpoint import CorruptCheckpoint
 from .classic import BatchStarts
 from .config import LogConfig
 from .epochs import LeaderEpochs
+from .errors import StorageError
+from .files import read_exactly
 from .index import GrowingOffsetIndex, GrowingTimeIndex, OffsetIndex
 from .producers import ProducerState
 from .scan import Header, Scan
@@ -58,6 +63,8 @@ def load(folder: Path, config: LogConfig, *, recovery_point: int, log_start: int
             folder, log_start, interval=config.index_interval_bytes, classic=config.classic, now_ms=now_ms
         )
         return Loaded([fresh], ProducerState(config.classic), LeaderEpochs(), snapshots, recovered=False)
+    if config.classic:
+        _refuse_ordinary(segments)
     for segment in segments:
         segment.flushed = True
         segment.created = now_ms
@@ -98,6 +105,19 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
         for base in found[suffix] - found["log"]:
             segment_path(folder, base, "." + suffix).unlink()
     return sorted(found["log"]), found["snapshot"]
+
+
+def _refuse_ordinary(segments: list[Segment]) -> None:
+    """A log of counted offsets must not be opened as a classic one: recovery would cut it at its first batch."""
+    for segment in segments:
+        data = read_exactly(segment.open().fd, 0, min(segment.size, SCAN_CHUNK))
+        segment.release()
+        with contextlib.suppress(CorruptBatch):
+            if not _classic_place(segment, 0, check_batch(data)):
+                raise StorageError(
+                    errno.EINVAL, f"{segment.folder} was not written as a classic log: its topic cannot become one"
+                )
+            return
 
 
 def _scan_from(bases: list[int], recovery_point: int) -> int:

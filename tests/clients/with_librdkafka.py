@@ -1,0 +1,122 @@
+"""confluent-kafka: today's librdkafka, the client that most languages build on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from tests.clients.parties import DEADLINE_S, Got, Refused, Sent
+
+# Groups are not served yet, but librdkafka wants a group's name from every consumer.
+READER: Mapping[str, Any] = {
+    "group.id": "nobody",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "check.crcs": True,
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 10,
+    "fetch.message.max.bytes": 1 << 20,
+}
+
+
+def error_name(error: KafkaError) -> str:
+    return str(error.name()).removeprefix("_")
+
+
+def deliver(producer: Producer, topic: str, messages: Sequence[Sent]) -> list[int]:
+    """Produce all, wait for all; their offsets, in the order in which they were delivered."""
+    offsets: list[int] = []
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            errors.append(error)
+        else:
+            offsets.append(message.offset())
+
+    for message in messages:
+        optional: dict[str, Any] = {}
+        if message.partition is not None:
+            optional["partition"] = message.partition
+        if message.timestamp is not None:
+            optional["timestamp"] = message.timestamp
+        if message.headers:
+            optional["headers"] = list(message.headers)
+        producer.produce(topic, value=message.value, key=message.key, on_delivery=delivered, **optional)
+        producer.poll(0)
+    left = producer.flush(DEADLINE_S)
+    if errors:
+        raise Refused(error_name(errors[0]))
+    assert left == 0, f"{left} messages were neither delivered nor refused"
+    return offsets
+
+
+def next_message(consumer: Consumer, deadline: float) -> Any:
+    """The next message, or None at the end of a partition; errors are raised."""
+    while True:
+        message = consumer.poll(1.0)
+        if message is None:
+            assert time.monotonic() < deadline, "neither a message nor the end came in time"
+            continue
+        error = message.error()
+        if error is None:
+            return message
+        if error.code() == KafkaError._PARTITION_EOF:
+            return None
+        raise Refused(error_name(error))
+
+
+def got(message: Any) -> Got:
+    return Got(
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )
+
+
+class Librdkafka:
+    name = "librdkafka"
+
+    def produce(
+        self, bootstrap: str, topic: str, messages: Sequence[Sent], *, codec: str = "none", acks: str = "all"
+    ) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "compression.codec": codec,
+                "acks": acks,
+                "linger.ms": 5,
+                "message.max.bytes": 32 << 20,
+                "message.timeout.ms": int(DEADLINE_S * 1000),
+            }
+        )
+        deliver(producer, topic, messages)
+
+    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
+        consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+        try:
+            consumer.assign([TopicPartition(topic, partition, start)])
+            deadline = time.monotonic() + DEADLINE_S
+            found = []
+            while (message := next_message(consumer, deadline)) is not None:
+                found.append(got(message))
+            return found
+        finally:
+            consumer.close()
+
+    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
+        consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+        try:
+            (answer,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=DEADLINE_S)
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+            return answer.offset if answer.offset >= 0 else None
+        finally:
+            consumer.close()

@@ -31,8 +31,9 @@ def _words_of(failure: BaseException) -> tuple[str, str]:
         return _lower_first(str(usage())), f"'{command} --help'"
     if _is(failure, "kafka_classic.wire.errors", "KafkaError"):
         return _kafka_words(failure)
-    if _is(failure, "kafka_classic.settings", "SettingsError"):
-        return str(failure), ""
+    if type(failure).__module__.startswith("kafka_classic."):
+        # The rooms' own errors say what to do; what follows the first line is for a reader with time, such as a log.
+        return (str(failure).splitlines() or [type(failure).__name__])[0], ""
     if isinstance(failure, (ConnectionError, TimeoutError)):
         text = str(failure) or type(failure).__name__
         return text, "'kafka-classic status' to see what runs, or name a live broker with --bootstrap HOST:PORT"
@@ -47,7 +48,7 @@ def _kafka_words(failure: BaseException) -> tuple[str, str]:
     message = str(getattr(failure, "message", "") or failure)
     # A broker's answer goes by Kafka's name for it; what the client says of its own (it cannot reach a broker, no
     # answer came) is a whole sentence already.
-    own = type(failure).__name__ != "KafkaError"
+    own = type(failure).__module__.startswith("kafka_classic.client.")
     return (message if own or name in message.upper() else f"{name}: {message}"), ""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable, Iterator
+import select
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_classic.cli.failure import CommandFailed
@@ -42,16 +44,16 @@ def random_values(count: int, size: int, source: random.Random) -> Iterator[ToSe
         yield ToSend(None, text[start : start + size])
 
 
-def in_batches(records: Iterable[ToSend], count: int, most_bytes: int = 900_000) -> Iterator[list[ToSend]]:
-    """Groups records into batches of at most `count` records and about `most_bytes` bytes, never empty."""
-    batch: list[ToSend] = []
-    held = 0
-    for record in records:
-        size = len(record.value) + len(record.key or b"") + 16
-        if batch and (len(batch) >= count or held + size > most_bytes):
-            yield batch
-            batch, held = [], 0
-        batch.append(record)
-        held += size
-    if batch:
-        yield batch
+def live_lines(descriptor: int, quiet: Callable[[], object]) -> Iterator[bytes]:
+    """The lines of a file, a pipe or a terminal; `quiet` is called before each wait, so that what was typed goes out."""
+    rest = b""
+    while True:
+        if not select.select([descriptor], [], [], 0)[0]:
+            quiet()
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from datetime import UTC, datetime
 
@@ -10,9 +11,10 @@ import pytest
 
 from kafka_classic.cli.failure import CommandFailed, explain
 from kafka_classic.cli.format import Consumed, as_mapping, compile_format
-from kafka_classic.cli.lines import ToSend, in_batches, random_values, read_lines
+from kafka_classic.cli.lines import ToSend, live_lines, random_values, read_lines
 from kafka_classic.cli.options import name_values
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, read_position
+from kafka_classic.cli.produce import chooser
 from kafka_classic.cli.show import as_line, plain_lines
 
 RECORD = Consumed("t", 1, 42, 1700000000000, b"k", b"v\xff", (("h", b"1"), ("empty", None)))
@@ -113,12 +115,30 @@ def test_a_line_without_the_separator_is_refused_by_its_number() -> None:
         list(read_lines([b"k:v\n", b"novalue\n"], b":"))
 
 
-def test_batches_hold_at_most_so_many_records_and_bytes() -> None:
-    records = [ToSend(None, b"x" * 84)] * 10
-    assert [len(batch) for batch in in_batches(records, 4)] == [4, 4, 2]
-    assert [len(batch) for batch in in_batches(records, 100, most_bytes=300)] == [3, 3, 3, 1]
-    assert [len(batch) for batch in in_batches(records, 100, most_bytes=1)] == [1] * 10
-    assert list(in_batches([], 4)) == []
+def test_a_pipe_is_read_by_lines_and_a_pause_is_told() -> None:
+    reader, writer = os.pipe()
+    pauses: list[int] = []
+    more = iter([b"a\nb", b"b\n\nlast"])
+
+    def quiet() -> None:
+        pauses.append(1)
+        data = next(more, None)
+        if data is None:
+            os.close(writer)
+        else:
+            os.write(writer, data)
+
+    assert list(live_lines(reader, quiet)) == [b"a", b"bb", b"", b"last"]
+    os.close(reader)
+    assert len(pauses) == 3
+
+
+def test_a_key_always_goes_to_the_same_partition_and_keyless_records_take_turns_by_batches() -> None:
+    choose = chooser([0, 1, 2], 2)
+    assert [choose(ToSend(None, b"")) for _ in range(7)] == [0, 0, 1, 1, 2, 2, 0]
+    assert len({choose(ToSend(b"k", b"%d" % i)) for i in range(10)}) == 1
+    assert {choose(ToSend(b"%d" % i, b"")) for i in range(50)} == {0, 1, 2}
+    assert chooser([5], None)(ToSend(b"k", b"")) == 5
 
 
 def test_random_values_are_as_many_and_as_large_as_asked() -> None:

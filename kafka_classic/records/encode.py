@@ -19,7 +19,7 @@ from crc32c import crc32c
 from .batch import CONTROL, CRC_FROM, HEADER, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC, TRANSACTIONAL
 from .codecs import Codec, compress
 from .deltas import offset_deltas
-from .varint import FramedSizes, Varints, varint
+from .varint import FramedNames, FramedSizes, Varints, varint
 
 Header: TypeAlias = tuple[str, bytes | None]
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int]
@@ -31,6 +31,7 @@ _LENGTH_EPOCH_MAGIC_CRC = struct.Struct(">iibI")
 
 _lengths = Varints()
 _framed_sizes = FramedSizes()
+_names = FramedNames()
 _time_deltas = Varints(before=b"\x00")  # the record's attributes, unused by Kafka, stand before it
 _heads = Varints()
 _heads_after_no_headers = Varints(before=_NO_HEADERS, plus=len(_NO_HEADERS))  # of the record before
@@ -112,7 +113,7 @@ def _pieces(
     """All records, to be joined; the first piece is never part of a value."""
     count = len(keys)
     base = timestamps[0]
-    no_keys = keys.count(None) == count
+    no_keys = keys[0] is None and keys.count(None) == count
     no_headers = not any(headers)
     one_timestamp = timestamps.count(base) == count
     value_lengths = _column_lengths(values)
@@ -129,14 +130,15 @@ def _pieces(
         deltas = offset_deltas(count, after)
     else:
         deltas = tuple(varint(delta) + after for delta in given_deltas)
-    middles = [_time_deltas[timestamp - base] + delta for timestamp, delta in zip(timestamps, deltas, strict=True)]
+    times = {timestamp: _time_deltas[timestamp - base] for timestamp in set(timestamps)}
+    middles = [*map(bytes.__add__, map(times.__getitem__, timestamps), deltas)]
     sizes = map(add, map(len, middles), map(_framed_sizes.__getitem__, value_lengths))
     columns: list[Iterable[bytes]] = [middles]
     if not no_keys:
         key_lengths = _column_lengths(keys)
         sizes = map(add, sizes, map(_framed_sizes.__getitem__, key_lengths))
-        columns += map(_lengths.__getitem__, key_lengths), _cells(keys)
-    columns += map(_lengths.__getitem__, value_lengths), _cells(values)
+        columns += map(_lengths.__getitem__, key_lengths), _cells(keys, key_lengths)
+    columns += map(_lengths.__getitem__, value_lengths), _cells(values, value_lengths)
     if not no_headers:
         tails = [_headers(of_record) for of_record in headers]
         sizes = map(add, sizes, map(len, tails))
@@ -159,8 +161,8 @@ def _column_lengths(column: tuple[bytes | None, ...]) -> list[int]:
         return [-1 if cell is None else len(cell) for cell in column]
 
 
-def _cells(column: tuple[bytes | None, ...]) -> Iterable[bytes]:
-    return [cell or b"" for cell in column] if None in column else column  # type: ignore[return-value]
+def _cells(column: tuple[bytes | None, ...], lengths: list[int]) -> Iterable[bytes]:
+    return [cell or b"" for cell in column] if -1 in lengths else column  # type: ignore[return-value]
 
 
 def _prefixes(count: int, length: int) -> tuple[bytes, ...]:
@@ -184,8 +186,6 @@ def _headers(headers: Sequence[Header]) -> bytes:
     if not headers:
         return _NO_HEADERS
     pieces = [_lengths[len(headers)]]
-    for key, value in headers:
-        name = key.encode()
-        pieces += _lengths[len(name)], name
-        pieces += (_lengths[-1],) if value is None else (_lengths[len(value)], value)
+    for name, value in headers:
+        pieces += (_names[name], _NULL) if value is None else (_names[name], _lengths[len(value)], value)
     return b"".join(pieces)

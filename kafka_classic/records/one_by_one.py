@@ -39,7 +39,7 @@ def read_records(
     value: bytes | None
     try:
         width, _ = delta_range(first)
-        for number, delta in enumerate(offset_deltas(stop)[first:], first):
+        for offset, delta in enumerate(offset_deltas(stop)[first:], base_offset + first):
             byte = data[pos]
             if byte < 0x80:
                 pos += 1
@@ -52,8 +52,6 @@ def read_records(
                 else:
                     length, pos = _signed(data, pos)
                     record_end = pos + length if length >= 0 else _OUT
-            if record_end > end:
-                raise InvalidRecord(f"record {number} does not fit into its batch")
 
             # The attributes before it are unused.
             byte = data[pos + 1]
@@ -75,7 +73,6 @@ def read_records(
             delta_end = pos + width
             if data[pos:delta_end] == delta:
                 pos = delta_end
-                offset = base_offset + number
             else:
                 other, pos = _signed(data, pos)
                 offset = base_offset + other
@@ -118,9 +115,12 @@ def read_records(
                 pos += 1
                 append(new(Record, (offset, timestamp, key, value, ())))
             if pos != record_end:
-                raise InvalidRecord(f"record {number} is not as long as it says")
+                raise InvalidRecord(f"record {len(records) - 1} is not as long as it says")
     except IndexError:
         raise InvalidRecord(f"record {len(records)} is cut off, or a length in it leads out of it") from None
+    # Looked at once and not for each record: what was read beyond the end is thrown away.
+    if pos > end:
+        raise InvalidRecord("the records lead out of their batch")
     return pos
 
 
@@ -137,25 +137,36 @@ def _signed(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
 
 
 def _headers(data: bytes, pos: int, end: int) -> tuple[Headers, int]:
-    count, pos = _signed(data, pos)
+    count, pos = (data[pos] >> 1, pos + 1) if data[pos] < 0x80 and not data[pos] & 1 else _signed(data, pos)
     if count < 0:
         raise InvalidRecord("a negative count of headers")
-    headers = []
-    for _ in range(count):
-        length, pos = _signed(data, pos)
-        if not 0 <= length <= end - pos:
-            raise InvalidRecord("a header key does not fit into its record")
-        try:
-            key = data[pos : pos + length].decode()
-        except UnicodeDecodeError as error:
-            raise InvalidRecord(f"a header key is no text: {error.reason}") from None
-        pos += length
-        length, pos = _signed(data, pos)
-        value = None
-        if length != -1:
-            if not 0 <= length <= end - pos:
-                raise InvalidRecord("a header value does not fit into its record")
-            value = data[pos : pos + length]
-            pos += length
-        headers.append((key, value))
+    headers: list[tuple[str, bytes | None]] = []
+    try:
+        for _ in range(count):
+            length = data[pos]
+            at = pos + 1
+            if length < 0x80:
+                pos = at + _LENGTH[length]
+            else:
+                length, at = _signed(data, pos)
+                pos = at + length if length >= 0 else _OUT
+            if pos > end:
+                raise InvalidRecord("a header's name is null, or does not fit into its record")
+            name = data[at:pos].decode()
+            length = data[pos]
+            at = pos + 1
+            if length == 1:
+                pos = at
+                headers.append((name, None))
+                continue
+            if length < 0x80:
+                pos = at + _LENGTH[length]
+            else:
+                length, at = _signed(data, pos)
+                pos = at + length if length >= 0 else _OUT
+            if pos > end:
+                raise InvalidRecord("a header's value does not fit into its record")
+            headers.append((name, data[at:pos]))
+    except UnicodeDecodeError as error:
+        raise InvalidRecord(f"a header's name is no text: {error.reason}") from None
     return tuple(headers), pos

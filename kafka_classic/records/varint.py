@@ -3,6 +3,8 @@
 from typing import Final
 
 _KEPT: Final = 1 << 14
+_KEPT_NAMES: Final = 1 << 10
+_LONG_NAME: Final = 256
 
 
 def varint(number: int) -> bytes:
@@ -47,3 +49,16 @@ class FramedSizes(dict[int, int]):
         if len(self) < _KEPT:
             self[length] = size
         return size
+
+
+class FramedNames(dict[str, bytes]):
+    """The names of headers with their lengths before them: most records of a topic bear the same few."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> bytes:
+        encoded = name.encode()
+        framed = varint(len(encoded)) + encoded
+        if len(self) < _KEPT_NAMES and len(framed) < _LONG_NAME:
+            self[name] = framed
+        return framed

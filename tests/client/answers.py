@@ -6,10 +6,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from kio.schema.fetch.v12 import FetchResponse
+from kio.schema.fetch.v12.response import FetchableTopicResponse, PartitionData
 from kio.schema.metadata.v13 import MetadataResponse
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from kio.schema.produce.v12 import ProduceResponse
+from kio.schema.produce.v12.response import PartitionProduceResponse, TopicProduceResponse
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import Records, i32, i32Timedelta, i64
 
 from kafka_classic.wire.errors import Error
 
@@ -55,4 +59,52 @@ def metadata(
             for name, error in (errors or {}).items()
         ),
         error_code=Error.none,
+    )
+
+
+def produced(
+    partitions: Mapping[tuple[str, int], tuple[Error, int]], messages: Mapping[tuple[str, int], str] | None = None
+) -> ProduceResponse:
+    """Error and base offset of each partition."""
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=TopicName(topic),
+                partition_responses=(
+                    PartitionProduceResponse(
+                        index=i32(index),
+                        error_code=error,
+                        base_offset=i64(offset),
+                        log_start_offset=i64(0),
+                        record_errors=(),
+                        error_message=(messages or {}).get((topic, index)),
+                    ),
+                ),
+            )
+            for (topic, index), (error, offset) in partitions.items()
+        )
+    )
+
+
+def fetched(partitions: Mapping[tuple[str, int], tuple[Error, int, bytes]]) -> FetchResponse:
+    """Error, high watermark and records of each partition."""
+    return FetchResponse(
+        throttle_time=NO_TIME,
+        error_code=Error.none,
+        responses=tuple(
+            FetchableTopicResponse(
+                topic=TopicName(topic),
+                partitions=(
+                    PartitionData(
+                        partition_index=i32(index),
+                        error_code=error,
+                        high_watermark=i64(high_watermark),
+                        log_start_offset=i64(0),
+                        aborted_transactions=None,
+                        records=Records(records),
+                    ),
+                ),
+            )
+            for (topic, index), (error, high_watermark, records) in partitions.items()
+        ),
     )

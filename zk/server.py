@@ -62,7 +62,7 @@ autopurge.purgeInterval=1
 # The shell becomes Java, and leaves behind a reader of the pipe whose other end this process holds. When this process
 # dies, however it dies, the reader sees the end and kills its process group: Java and itself. (PR_SET_PDEATHSIG would
 # do it too, but fires when the *thread* that started the child ends.)
-GUARD = 'exec 3<&0 </dev/null; (read _ <&3 || kill -9 0) & exec 3<&-; exec "$@"'
+GUARD = 'exec 3<&0 </dev/null; (read _ <&3 || kill -9 0) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
 
 
 class ZooKeeperFailed(RuntimeError):
@@ -115,21 +115,17 @@ class EmbeddedZooKeeper:
             return self
         self._close()
         (self.data_dir / "data").mkdir(parents=True, exist_ok=True)
-        lock = self._lock()
-        try:
-            for tries_left in (4, 3, 2, 1, 0):
-                if self._any_port and not self.port:
-                    self.port = free_port(self.host)
-                try:
-                    return self._start_once(lock)
-                except PortTaken:
-                    # Another program took the free port between our look and ZooKeeper's bind.
-                    if not self._any_port or not tries_left:
-                        raise
-                    self.port = 0
-            raise AssertionError("the last try returns or raises")
-        finally:
-            os.close(lock)  # Java holds its copy: the folder stays locked while it lives, though we be gone
+        for tries_left in (4, 3, 2, 1, 0):
+            if self._any_port and not self.port:
+                self.port = free_port(self.host)
+            try:
+                return self._start_once()
+            except PortTaken:
+                # Another program took the free port between our look and ZooKeeper's bind.
+                if not self._any_port or not tries_left:
+                    raise
+                self.port = 0
+        raise AssertionError("the last try returns or raises")
 
     def stop(self, timeout: float = 15.0) -> None:
         """SIGTERM, and -9 if it has not ended after `timeout`."""
@@ -167,18 +163,7 @@ class EmbeddedZooKeeper:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def _lock(self) -> int:
-        fd = os.open(self.data_dir / "zookeeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            raise ZooKeeperFailed(
-                f"another ZooKeeper runs on {self.data_dir}: stop that one, or choose another folder"
-            ) from None
-        return fd
-
-    def _start_once(self, lock: int) -> Self:
+    def _start_once(self) -> Self:
         if not can_bind(self.host, self.port):
             raise PortTaken(f"port {self.port} of {self.host} is in use: choose another for ZooKeeper, or 0 for any")
         (self.data_dir / "zoo.cfg").write_text(CONFIG.format(host=self.host or "0.0.0.0", port=self.port))
@@ -194,6 +179,7 @@ class EmbeddedZooKeeper:
         if self.die_with_parent:
             command = ["/bin/sh", "-c", GUARD, "zookeeper", *command]
         with self.log_path.open("ab") as log:
+            self._lock(log.fileno())
             log_from = log.tell()
             self._process = subprocess.Popen(
                 command,
@@ -201,11 +187,19 @@ class EmbeddedZooKeeper:
                 stdin=subprocess.PIPE if self.die_with_parent else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=(lock,),
                 start_new_session=True,  # Ctrl-C on the terminal must reach the brokers, not their ZooKeeper
             )
         self._wait_until_it_serves(log_from)
         return self
+
+    def _lock(self, log: int) -> None:
+        """Locks the folder by its log, which Java holds open as its output: it stays locked while Java lives."""
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ZooKeeperFailed(
+                f"another ZooKeeper runs on {self.data_dir}: stop that one, or choose another folder"
+            ) from None
 
     def _wait_until_it_serves(self, log_from: int) -> None:
         assert self._process is not None

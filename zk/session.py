@@ -40,7 +40,7 @@ _kazoo_log = logging.getLogger("kafka_classic.zk.kazoo")
 _kazoo_log.setLevel(logging.ERROR)  # it warns at every try to reconnect; this file says what the state is, once
 
 SESSION_TIMEOUT_S = 18.0  # Kafka's zookeeper.session.timeout.ms
-TRANSIENT = (ConnectionLoss, NodeExistsError, OperationTimeoutError, SessionExpiredError)
+TRANSIENT = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
 
 HandlerName = Literal["threading", "gevent"]
 

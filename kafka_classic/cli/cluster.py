@@ -87,8 +87,6 @@ def up(
         ) from error
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    except (RuntimeError, TimeoutError) as error:
-        raise _did_not_start(error) from error
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     _print_addresses(cluster, time.monotonic() - began)
@@ -165,12 +163,3 @@ def _zookeeper_port(taken: range) -> int:
     while port in taken:
         port = next_free(port + 1)
     return port
-
-
-def _did_not_start(error: Exception) -> CommandFailed:
-    """The first line of what went wrong and the last of the server's own log, which says why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    last = lines[-1].removeprefix("error: ") if len(lines) > 1 else ""
-    logs = [line.removeprefix("--- end of ") for line in lines if line.startswith("--- end of ")]
-    message = lines[0] if lines else type(error).__name__
-    return CommandFailed(f"{message}: {last}" if last else message, f"reading {logs[0]}" if logs else "")

@@ -32,8 +32,7 @@ def _words_of(failure: BaseException) -> tuple[str, str]:
     if _is(failure, "kafka_classic.wire.errors", "KafkaError"):
         return _kafka_words(failure)
     if type(failure).__module__.startswith("kafka_classic."):
-        # The rooms' own errors say what to do; what follows the first line is for a reader with time, such as a log.
-        return (str(failure).splitlines() or [type(failure).__name__])[0], ""
+        return _own_words(failure)
     if isinstance(failure, (ConnectionError, TimeoutError)):
         text = str(failure) or type(failure).__name__
         return text, "'kafka-classic status' to see what runs, or name a live broker with --bootstrap HOST:PORT"
@@ -50,6 +49,16 @@ def _kafka_words(failure: BaseException) -> tuple[str, str]:
     # answer came) is a whole sentence already.
     own = type(failure).__module__.startswith("kafka_classic.client.")
     return (message if own or name in message.upper() else f"{name}: {message}"), ""
+
+
+def _own_words(failure: BaseException) -> tuple[str, str]:
+    """The rooms' own errors say what to do. Of a server that died: the last line of its log, which says why."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()] or [type(failure).__name__]
+    if len(lines) == 1:
+        return lines[0], ""
+    last = lines[-1].removeprefix("error: ").partition("; try again with --debug")[0]
+    logs = [line.removeprefix("--- end of ") for line in lines if line.startswith("--- end of ")]
+    return f"{lines[0]}: {last}", f"reading {logs[0]}" if logs else ""
 
 
 def _is(failure: BaseException, module: str, name: str) -> bool:

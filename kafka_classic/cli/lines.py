@@ -45,7 +45,7 @@ def random_values(count: int, size: int, source: random.Random) -> Iterator[ToSe
 
 
 def live_lines(descriptor: int, quiet: Callable[[], object]) -> Iterator[bytes]:
-    """The lines of a file, a pipe or a terminal; `quiet` is called before each wait, so that what was typed goes out."""
+    """The lines of a file, a pipe or a terminal; `quiet` is called before each wait: what was typed then goes out."""
     rest = b""
     while True:
         if not select.select([descriptor], [], [], 0)[0]:

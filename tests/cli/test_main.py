@@ -84,13 +84,29 @@ def test_every_listing_takes_json_and_every_talk_to_a_cluster_a_bootstrap() -> N
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_failure_is_one_line_with_what_to_do_and_code_1(arguments: list[str], said: str, tmp_path: Path) -> None:
-    done = kafka_classic(*arguments, cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_a_failure_is_one_line_with_what_to_do_and_code_1(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KAFKA_CLASSIC_DEBUG", raising=False)
+    assert main.run(arguments) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_failing_process_ends_with_code_1_and_that_line_alone(tmp_path: Path) -> None:
+    done = kafka_classic("down", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: there is no cluster in kafka-classic-data; try --dir with the folder given to 'kafka-classic up'\n"
+    )
 
 
 @pytest.mark.parametrize("asked", [["--debug", "down"], ["down", "--debug"]])
@@ -122,4 +138,4 @@ def test_completion_of_a_topic_name_gives_up_quietly_without_a_cluster() -> None
         COMP_WORDS="kafka-classic consume --bootstrap 127.0.0.1:1 ev",
         COMP_CWORD="4",
     )
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (done.stdout.strip(), done.stderr) == ("", "")

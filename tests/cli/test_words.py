@@ -16,6 +16,7 @@ from kafka_classic.cli.options import name_values
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, read_position
 from kafka_classic.cli.produce import chooser
 from kafka_classic.cli.show import as_line, plain_lines
+from kafka_classic.testing.broker import BrokerDied
 
 RECORD = Consumed("t", 1, 42, 1700000000000, b"k", b"v\xff", (("h", b"1"), ("empty", None)))
 
@@ -145,3 +146,8 @@ def test_random_values_are_as_many_and_as_large_as_asked() -> None:
     made = list(random_values(50, 20, random.Random(7)))
     assert [len(record.value) for record in made] == [20] * 50
     assert len({record.value for record in made}) > 40
+
+
+def test_a_server_that_died_is_told_with_the_last_line_of_its_log() -> None:
+    died = BrokerDied("broker 0 ended with code 1\n--- end of d/broker-0.log\nstarting\nerror: no ZooKeeper at x:1")
+    assert explain(died) == "broker 0 ended with code 1: no ZooKeeper at x:1; try reading d/broker-0.log"

@@ -74,7 +74,7 @@ def measure(repeats: int, count: int, works: dict[str, Callable[[], object]]) ->
             for _ in range(5):
                 work()
             spent[name].append((time.process_time() - began) / 5)
-    return {name: count / statistics.median(times) for name, times in spent.items()}
+    return {name: count / max(statistics.median(times), 1e-9) for name, times in spent.items()}
 
 
 def run(count: int, size: int, repeats: int) -> list[dict[str, str | float]]:

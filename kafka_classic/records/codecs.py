@@ -15,6 +15,7 @@ from .xerial import compress_snappy, decompress_snappy
 MAX_SIZE: Final = 1 << 30
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 20
+_FEED: Final = 1 << 15
 _ZSTD_LEVEL: Final = 3
 _ZSTD_RUN: Final = 1  # a block of one byte, repeated
 
@@ -101,18 +102,19 @@ def _gather(steps: Iterator[bytes], max_size: int) -> bytes:
 
 
 def _gunzip(data: Buffer) -> Iterator[bytes]:
-    rest: Buffer = data
-    at_start = True
-    while rest or at_start:
-        at_start = False
+    # Fed in small pieces, because zlib copies what it did not use: many small members of a large stream would take
+    # as long as the square of their number.
+    view = memoryview(data)
+    at = 0
+    while at < len(view) or not at:
         inflater = zlib.decompressobj(_GZIP)
         while not inflater.eof:
-            piece = inflater.decompress(rest, _STEP)
-            rest = inflater.unconsumed_tail
-            if not piece and not rest and not inflater.eof:
+            fed = view[at : at + _FEED]
+            if not fed:
                 raise EOFError("the gzip stream is cut off")
+            piece = inflater.decompress(fed, _STEP)
+            at += len(fed) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
             yield piece
-        rest = inflater.unused_data
 
 
 def _unlz4(data: Buffer) -> Iterator[bytes]:

@@ -10,16 +10,16 @@ KEPT: Final = 1 << 16
 _encoded: dict[bytes, tuple[bytes, ...]] = {}
 
 
-def offset_deltas(count: int, after: bytes = b"") -> tuple[bytes, ...]:
-    """The encodings of 0 .. count - 1, each with the same bytes after it."""
+def offset_deltas(first: int, stop: int, after: bytes = b"") -> tuple[bytes, ...]:
+    """The encodings of `first` .. `stop` - 1, each with the same bytes after it."""
     known = _encoded.get(after, ())
-    if len(known) < count:
+    if len(known) < min(stop, KEPT):
         # Doubling keeps the cost of growing small; a whole new tuple keeps other threads out of harm's way.
-        size = min(2 * count, KEPT)
-        known += tuple(varint(delta) + after for delta in range(len(known), max(size, count)))
-        if len(after) <= 1:
-            _encoded[after] = known[:KEPT]
-    return known[:count]
+        known += tuple(varint(delta) + after for delta in range(len(known), min(2 * stop, KEPT)))
+        _encoded[after] = known
+    if stop <= KEPT:
+        return known[first:stop]
+    return known[first:] + tuple(varint(delta) + after for delta in range(max(first, KEPT), stop))
 
 
 def delta_range(first: int) -> tuple[int, int]:
@@ -32,5 +32,5 @@ def delta_range(first: int) -> tuple[int, int]:
 def delta_columns(width: int) -> tuple[bytes, ...]:
     """Byte by byte, the encodings of all kept deltas that take `width` bytes: the first bytes, the second ones …"""
     first = 0 if width == 1 else 1 << (7 * (width - 1) - 1)
-    encoded = offset_deltas(min(1 << (7 * width - 1), KEPT))[first:]
+    encoded = offset_deltas(first, min(1 << (7 * width - 1), KEPT))
     return tuple(bytes(column) for column in zip(*encoded, strict=True))

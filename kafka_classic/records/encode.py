@@ -127,7 +127,7 @@ def _pieces(
 
     after = _NULL if no_keys else b""
     if given_deltas is None:
-        deltas = offset_deltas(count, after)
+        deltas = offset_deltas(0, count, after)
     else:
         deltas = tuple(varint(delta) + after for delta in given_deltas)
     times = {timestamp: _time_deltas[timestamp - base] for timestamp in set(timestamps)}
@@ -173,7 +173,7 @@ def _prefixes(count: int, length: int) -> tuple[bytes, ...]:
         rest = 1 + 1 + len(fixed) + length + 1
         known = tuple(
             b"%b%b\x00\x00%b%b" % (_NO_HEADERS if i else b"", _lengths[rest + len(delta)], delta, fixed)
-            for i, delta in enumerate(offset_deltas(count))
+            for i, delta in enumerate(offset_deltas(0, count))
         )
         if count <= _KEPT_COUNT:
             if len(_known_prefixes) >= _KEPT_LENGTHS:

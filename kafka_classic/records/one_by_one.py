@@ -39,7 +39,7 @@ def read_records(
     value: bytes | None
     try:
         width, _ = delta_range(first)
-        for offset, delta in enumerate(offset_deltas(stop)[first:], base_offset + first):
+        for offset, delta in enumerate(offset_deltas(first, stop), base_offset + first):
             byte = data[pos]
             if byte < 0x80:
                 pos += 1

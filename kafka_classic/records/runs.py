@@ -14,15 +14,29 @@ from .batch import Buffer
 from .deltas import KEPT, delta_columns, delta_range
 
 WORTHWHILE: Final = 16
+# length, attributes, both deltas, key, value, headers: a byte each.
+SMALLEST_RECORD: Final = 7
 _ZIGZAG: Final = tuple((number >> 1) ^ -(number & 1) for number in range(128))
 
 
 def run_length(data: Buffer, pos: int, size: int, count: int, places: Iterable[int]) -> int:
-    """How many of `count` records, `size` bytes apart from `pos` on, have the first one's bytes at `places`."""
-    for place in places:
-        column = bytes(data[pos + place : pos + size * count : size])
-        count -= len(column.lstrip(column[:1]))
-    return count
+    """How many of `count` records, `size` bytes apart from `pos` on, have the first one's bytes at `places`.
+
+    It looks at a few first and then at ever more, so that it costs no more than what it finds: else a batch made for
+    it, of many short runs, would take as long as the square of its size.
+    """
+    wanted = [(place, bytes(data[pos + place : pos + place + 1])) for place in places]
+    found = 0
+    while found < count:
+        looked_at = matching = min(count - found, 4 * found or WORTHWHILE)
+        start = pos + size * found
+        for place, byte in wanted:
+            column = bytes(data[start + place : start + size * matching : size])
+            matching -= len(column.lstrip(byte))
+        found += matching
+        if matching < looked_at:
+            break
+    return found
 
 
 def length_at(data: Buffer, pos: int) -> tuple[int, int]:
@@ -35,10 +49,6 @@ def length_at(data: Buffer, pos: int) -> tuple[int, int]:
             number = number & 0x3FFF | data[pos + 2] << 14
             width = 3
     return number >> 1, 0 if number & 1 or number > 0x1FFFFF else width
-
-
-# length, attributes, both deltas, key, value, headers: a byte each.
-SMALLEST_RECORD: Final = 7
 
 
 def read_run(
@@ -54,7 +64,7 @@ def read_run(
         return None
     size = width + length
     most = min(most, (end - pos) // size)
-    if most < WORTHWHILE or run_length(data, pos, size, WORTHWHILE, range(width)) < WORTHWHILE:
+    if most < WORTHWHILE:
         return None
     # attributes, timestamp delta (one byte), offset delta, key, value, no headers
     time_at = width + 1

@@ -25,10 +25,8 @@ def count_records(buf: Buffer, pos: int, end: int) -> int:
             length, width = length_at(buf, pos)
             size = width + length
             if width and end - pos >= size * WORTHWHILE:
-                places = range(width)
-                run = run_length(buf, pos, size, WORTHWHILE, places)
-                if run == WORTHWHILE:
-                    run = run_length(buf, pos, size, (end - pos) // size, places)
+                run = run_length(buf, pos, size, (end - pos) // size, range(width))
+                if run >= WORTHWHILE:
                     hops = WORTHWHILE
                 pos += run * size
                 count += run

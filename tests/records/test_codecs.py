@@ -43,7 +43,7 @@ def test_a_level_may_be_asked_for(codec: Codec, level: int) -> None:
 
 @pytest.mark.parametrize("codec", PACKING)
 def test_a_bomb_is_stopped_while_it_inflates(codec: Codec) -> None:
-    bomb = compress(codec, bytes(200 * MEBI))
+    bomb = compress(codec, bytes(64 * MEBI))
     tracemalloc.start()
     with pytest.raises(InvalidRecord, match="inflate"):
         decompress(codec, bomb, max_size=4 * MEBI)
@@ -168,3 +168,13 @@ def test_threads_compress_side_by_side() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_a_great_many_empty_members_take_no_longer_than_their_number(codec: Codec) -> None:
+    assert decompress(codec, compress(codec, b"") * 50_000 + compress(codec, b"end")) == b"end"
+
+
+def test_a_great_many_empty_snappy_blocks_take_no_longer_than_their_number() -> None:
+    data = compress(Codec.SNAPPY, b"") + (struct.pack(">i", 1) + b"\0") * 50_000
+    assert decompress(Codec.SNAPPY, data) == b""

@@ -42,7 +42,7 @@ def outcome(read: Callable[[], list[Record] | int]) -> list[Record] | int | None
         return None
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(batches, mutations, st.integers(-2, 2), st.integers(0, 3))
 def test_decoder_and_counter_accept_exactly_what_their_plain_twins_accept(
     records: list[NewRecord], changes: list[tuple[int, int]], miscount: int, cut: int
@@ -56,7 +56,7 @@ def test_decoder_and_counter_accept_exactly_what_their_plain_twins_accept(
         assert counted == outcome(lambda: plain.count(data))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.binary(max_size=300), st.integers(-(2**31), 2**31 - 1) | st.integers(0, 20))
 def test_random_bytes_are_read_as_the_plain_twin_reads_them(data: bytes, count: int) -> None:
     batch = of_records(data, count)
@@ -69,7 +69,7 @@ def test_random_bytes_are_read_as_the_plain_twin_reads_them(data: bytes, count: 
     )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda tail: encode_batch(ALIKE)[:17] + tail))
 @example(b"\xff" * 61)
 def test_random_bytes_raise_nothing_but_the_two_errors(data: bytes) -> None:
@@ -90,7 +90,7 @@ def test_random_bytes_raise_nothing_but_the_two_errors(data: bytes) -> None:
             pass
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(batches, st.sampled_from(Codec), mutations, st.integers(0, 20))
 def test_a_mutated_batch_raises_nothing_but_the_two_errors(
     records: list[NewRecord], codec: Codec, changes: list[tuple[int, int]], cut: int
@@ -103,7 +103,7 @@ def test_a_mutated_batch_raises_nothing_but_the_two_errors(
             pass
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.sampled_from(Codec), st.binary(max_size=200))
 def test_no_codec_raises_anything_but_the_two_errors(codec: Codec, data: bytes) -> None:
     starts = {Codec.GZIP: b"\x1f\x8b\x08", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
@@ -191,3 +191,21 @@ def test_a_huge_count_allocates_nothing() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100_000
+
+
+@pytest.mark.parametrize("run", [1, 17, 40])
+@pytest.mark.parametrize("sizes", [(0, 1), (7, 8), (7, 100)])
+def test_many_short_runs_take_no_longer_than_their_number(run: int, sizes: tuple[int, int]) -> None:
+    # Quadratic work would take minutes here, and so would a client that means harm.
+    records: list[NewRecord] = []
+    while len(records) < 40_000:
+        records += [(None, bytes(sizes[len(records) // run % 2]), (), NOW)] * run
+    batch = encode_batch(records)
+    assert len(decode_batch(batch)) == len(records)
+    assert count_records(batch, HEADER_SIZE, len(batch)) == len(records)
+
+
+def test_many_short_runs_of_the_smallest_lengths_are_counted_in_time() -> None:
+    data = (bytes(17) + b"\2\0" * 17) * 20_000
+    assert count_records(data, 0, len(data)) == 34 * 20_000
+    assert count_records(memoryview(data), 0, len(data)) == 34 * 20_000

@@ -41,13 +41,13 @@ def test_a_batch_decodes_to_what_was_encoded(codec: Codec) -> None:
     assert decode_batch(batch) == as_read(MIXED, 7)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(batches)
 def test_the_encoder_writes_what_its_plain_twin_writes(records: list[NewRecord]) -> None:
     assert encode_batch(records) == plain.encode(records)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(batches, st.sampled_from([bytes, bytearray, memoryview]))
 def test_decoder_and_counter_read_what_the_plain_twin_wrote(
     records: list[NewRecord], kind: type[bytes] | type[bytearray] | type[memoryview]

@@ -29,10 +29,10 @@ def test_a_null_key_a_null_value_and_an_empty_value_are_told_apart(
 ) -> None:
     topic = make_topic()
     sent = [Sent(b"value"), Sent(b"value", b"key"), Sent(None, b"key"), Sent(b"", b"key")]
-    if party.name == "kcat":
-        sent.append(Sent(None))
-    else:
+    if party.name != "kcat":  # which sends no message for an empty line
         sent += [Sent(b""), Sent(b"value", b"")]
+    if party.name in ("librdkafka", "kafka-python"):
+        sent.append(Sent(None))
     party.produce(bootstrap, topic, sent)
     assert [(m.key, m.value) for m in _read_by_all(bootstrap, topic)] == [(m.key, m.value) for m in sent]
 

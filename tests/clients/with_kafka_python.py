@@ -27,7 +27,6 @@ def producer_of(bootstrap: str, **settings: Any) -> Any:
         **{
             "linger_ms": 5,
             "max_request_size": 32 << 20,
-            "buffer_memory": 64 << 20,
             "max_block_ms": DEADLINE_MS,
             "reconnect_backoff_max_ms": 200,
             **settings,

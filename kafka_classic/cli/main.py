@@ -68,4 +68,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """The entry point of the console script."""
+    # kio imports hypothesis where it is installed, to register strategies: 0.3 s of every start of a broker in just
+    # those environments that start many, for nothing that a broker does.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     sys.exit(run(sys.argv[1:]))

@@ -208,7 +208,7 @@ class AppendableLog(LogState):
             or age > config.segment_ms - self._jitter
             or 12 * len(segment.index) + 12 > config.segment_index_bytes
         ):
-            self._roll(self._next if position else base)
+            self._roll(self._next if position and last_offset - self._next <= FARTHEST else base)
 
     def roll(self) -> None:
         """Begin a new segment, unless the active one is empty."""

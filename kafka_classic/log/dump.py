@@ -52,7 +52,7 @@ class SegmentFile:
             yield BatchAt(position, BatchHeader._make(header))
 
     def scan(self, *, crc: bool = False) -> Scan:
-        return Scan(self._file.fd, 0, self.size, self.base, crc=crc)
+        return Scan(self._file, 0, self.size, self.base, crc=crc)
 
     def records(self, batch: BatchAt) -> list[Record]:
         """The records of one batch; CorruptBatch or InvalidRecord if they cannot be read."""

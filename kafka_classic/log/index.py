@@ -106,7 +106,12 @@ class GrowingOffsetIndex(OffsetIndex):
     @classmethod
     def read(cls, path: Path) -> "GrowingOffsetIndex":
         """Take the entries of a file into memory; ValueError if it is torn."""
-        words = _words(path, OFFSET_ENTRY.size)
+        data = path.read_bytes()
+        if len(data) % OFFSET_ENTRY.size:
+            raise ValueError(f"{path} ends in the middle of an entry")
+        words = array("I", data)
+        if sys.byteorder == "little":
+            words.byteswap()
         return cls(words[0::2], words[1::2])
 
     def cut(self, position: int) -> None:
@@ -120,7 +125,9 @@ class GrowingOffsetIndex(OffsetIndex):
         words = array("I", bytes(8 * len(self.offsets)))
         words[0::2] = self.offsets
         words[1::2] = self.positions
-        return _big_endian(words)
+        if sys.byteorder == "little":
+            words.byteswap()
+        return words.tobytes()
 
 
 class TimeIndex:
@@ -170,9 +177,11 @@ class GrowingTimeIndex(TimeIndex):
 
     @classmethod
     def read(cls, path: Path) -> "GrowingTimeIndex":
-        words = _words(path, TIME_ENTRY.size)
-        high, low = words[0::3], words[1::3]
-        return cls(array("q", [h << 32 | n for h, n in zip(high, low, strict=True)]), words[2::3])
+        data = path.read_bytes()
+        if len(data) % TIME_ENTRY.size:
+            raise ValueError(f"{path} ends in the middle of an entry")
+        entries = list(TIME_ENTRY.iter_unpack(data))
+        return cls(array("q", [row[0] for row in entries]), array("I", [row[1] for row in entries]))
 
     def cut(self, relative: int) -> None:
         """Forget the entries of batches at or after the relative offset."""
@@ -195,19 +204,3 @@ def _map(path: Path, stride: int) -> mmap.mmap | bytes:
         if size % stride:
             raise ValueError(f"{path} ends in the middle of an entry")
         return mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if size else b""
-
-
-def _words(path: Path, stride: int) -> "array[int]":
-    data = path.read_bytes()
-    if len(data) % stride:
-        raise ValueError(f"{path} ends in the middle of an entry")
-    words = array("I", data)
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words
-
-
-def _big_endian(words: "array[int]") -> bytes:
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words.tobytes()

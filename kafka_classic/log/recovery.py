@@ -128,25 +128,20 @@ def _scan_from(bases: list[int], recovery_point: int) -> int:
 def _resume(segment: Segment) -> bool:
     """Make the last segment of a clean log ready for appends; False if it must be recovered after all."""
     index: GrowingOffsetIndex = BatchStarts()
-    try:
-        if not segment.classic:
+    times = GrowingTimeIndex.empty()
+    if not segment.classic:
+        try:
             index = GrowingOffsetIndex.read(segment.path_of(".index"))
-        times = (
-            GrowingTimeIndex.read(segment.path_of(".timeindex")) if not segment.classic else GrowingTimeIndex.empty()
-        )
-    except (FileNotFoundError, ValueError):
-        return False
+            times = GrowingTimeIndex.read(segment.path_of(".timeindex"))
+            segment.check_indexes(index, times)
+        except (FileNotFoundError, ValueError) as reason:
+            log.warning("recovering %s, for its index is of no use: %s", segment.path, reason)
+            return False
     at, lowest = (index.positions[-1], segment.base + index.offsets[-1]) if len(index) else (0, segment.base)
-    if at > segment.size:
-        return False
     max_timestamp, offset = times.last or (-1, 0)
     max_timestamp_offset = segment.base + offset
-    scan = Scan(segment.open().fd, at, segment.size, lowest)
+    scan = Scan(segment.open(), at, segment.size, lowest)
     for position, header in scan:
-        if (position == at and at and header[0] != lowest) or (
-            position > at and not segment.classic and position + header[1] + 12 - at > segment.interval
-        ):
-            return False  # the index names the wrong batch, or is short
         if segment.classic:
             if not _classic_place(segment, position, header):
                 return False
@@ -193,10 +188,9 @@ def _recover(
 
 def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEpochs) -> bool:
     """Read a whole segment, cut it at the first batch that is not sound, and index it; True if none was cut."""
-    fd = segment.open().fd
     index: GrowingOffsetIndex = BatchStarts() if segment.classic else OffsetIndex.empty()
     builder = IndexBuilder(segment.base, segment.interval, index)
-    scan = Scan(fd, 0, segment.size, segment.base, crc=True, chunk=SCAN_CHUNK)
+    scan = Scan(segment.open(), 0, segment.size, segment.base, crc=True, chunk=SCAN_CHUNK)
     end, problem, next_offset = 0, None, segment.base
     for position, header in scan:
         if segment.classic and not _classic_place(segment, position, header):
@@ -213,7 +207,7 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
     problem = problem or scan.problem
     if problem:
         log.warning("%s: cutting %d bytes at %d: %s", segment.path, segment.size - end, end, problem)
-        os.ftruncate(fd, end)
+        os.ftruncate(segment.open().fd, end)
     segment.size = end
     segment.next_offset = next_offset
     segment.first_timestamp = builder.first_timestamp

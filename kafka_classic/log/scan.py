@@ -11,6 +11,8 @@ from crc32c import crc32c
 
 from kafka_classic.records.batch import CRC_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC
 
+from .files import OpenFile
+
 CHUNK = 1 << 20
 HOP = 4096
 SMALLEST = HEADER_SIZE - LOG_OVERHEAD
@@ -25,12 +27,12 @@ class Scan:
     part ends, and `problem` says what is wrong there (P22).
     """
 
-    __slots__ = ("_crc", "_fd", "_lowest", "chunk", "end", "next_offset", "position", "problem")
+    __slots__ = ("_crc", "_file", "_lowest", "chunk", "end", "next_offset", "position", "problem")
 
     def __init__(
-        self, fd: int, position: int, end: int, lowest: int = 0, *, crc: bool = False, chunk: int = CHUNK
+        self, file: OpenFile, position: int, end: int, lowest: int = 0, *, crc: bool = False, chunk: int = CHUNK
     ) -> None:
-        self._fd = fd
+        self._file = file  # held, so that it stays open however long the walk takes
         self._lowest = lowest
         self._crc = crc
         self.position = position
@@ -40,7 +42,7 @@ class Scan:
         self.problem: str | None = None
 
     def __iter__(self) -> Iterator[tuple[int, Header]]:
-        fd, end, check = self._fd, self.end, self._crc
+        fd, end, check = self._file.fd, self.end, self._crc
         unpack = HEADER.unpack_from
         position, next_offset = self.position, self._lowest
         buffer = bytearray(min(self.chunk, max(end - position, HEADER_SIZE)))

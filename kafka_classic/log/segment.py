@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_classic.records.batch import LOG_OVERHEAD
+
 from .classic import BatchStarts, begins_at
 from .files import OpenFile, replace
 from .index import GrowingOffsetIndex, GrowingTimeIndex, OffsetIndex, TimeIndex
@@ -160,31 +162,34 @@ class Segment:
         try:
             index, times = OffsetIndex.map(self.path_of(".index")), TimeIndex.map(self.path_of(".timeindex"))
             self._index, self._times = index, times
-            self._check_indexes(index, times)
+            self.check_indexes(index, times)
         except (FileNotFoundError, ValueError) as reason:
             log.warning("building the index of %s anew: %s", self.path, reason)
             self.rebuild()
 
-    def _check_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
-        """Raise ValueError if an index ends before its segment does, or names a batch that is not there."""
+    def check_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
+        """Raise ValueError if an index ends before its segment does, or ends in a batch that is not there."""
         at, offset = (index.positions[-1], self.base + index.offsets[-1]) if len(index) else (0, self.base)
         if at >= self.size and self.size:
             raise ValueError("an entry points behind the end")
         for position, header in self.batches(at):
             if position == at and at and header[0] != offset:
                 raise ValueError(f"no batch of offset {offset} begins at {at}")
-            if position > at and position + header[1] + 12 - at > self.interval:
+            if position > at and position + header[1] + LOG_OVERHEAD - at > self.interval:
                 raise ValueError("entries are missing at the end")
             if position > at + self.interval:
                 break
         timestamp, relative = times.last or (NO_TIMESTAMP, 0)
+        offset, named = self.base + relative, not len(times)
         for ahead, (_, header) in enumerate(self.batches(index.at_offset(relative)[1])):
-            if header[0] - self.base == relative and header[8] < timestamp:
-                raise ValueError("the last timestamp is not in its batch")
-            if header[0] - self.base >= relative and header[8] > timestamp:
+            if header[0] == offset and header[8] == timestamp:
+                named = True
+            elif header[0] >= offset and header[8] > timestamp:
                 raise ValueError("the largest timestamp is missing")
             if ahead > A_LOOK_AHEAD:
                 break
+        if not named:
+            raise ValueError(f"no batch of offset {offset} has timestamp {timestamp}")
 
     def rebuild(self) -> None:
         """Build both indexes from the batches, and write their files if the disk lets us."""
@@ -201,7 +206,7 @@ class Segment:
 
     def batches(self, position: int, end: int | None = None, chunk: int = CHUNK) -> Iterator[tuple[int, Header]]:
         """The headers of the batches from a position on, which must be the start of one."""
-        return iter(Scan(self.open().fd, position, self.size if end is None else end, chunk=chunk))
+        return iter(Scan(self.open(), position, self.size if end is None else end, chunk=chunk))
 
     def locate(self, offset: int) -> int | None:
         """The position of the first batch that holds this offset or a later one; None if the segment ends before."""
@@ -233,7 +238,7 @@ class Segment:
         starts = self._index if isinstance(self._index, BatchStarts) else None
         end, offset = position, self.base
         for at, header in self.batches(position, chunk=max(2 * self.interval, 128)):
-            after = at + header[1] + 12
+            after = at + header[1] + LOG_OVERHEAD
             if end > position and after > limit:
                 break
             if starts is not None:
@@ -273,7 +278,7 @@ class IndexBuilder:
         """An entry for each batch that reaches farther than the interval from the last entry's batch."""
         if position == 0:
             self.first_timestamp = header[8]
-        elif position + header[1] + 12 - self._last > self._interval:
+        elif position + header[1] + LOG_OVERHEAD - self._last > self._interval:
             self._index.add(header[0] - self._base, position)
             self.times.add(self.max_timestamp, self.max_timestamp_offset - self._base)
             self._last = position

@@ -133,7 +133,8 @@ class LogState:
         else:
             self._limit = min(self._last_entry + self._index_interval, config.segment_bytes, self._last_entry + BIG)
         first = segment.first_timestamp
-        self._timestamp_limit = first + config.segment_ms - self._jitter if first >= 0 else -1
+        # without a first timestamp the clock decides, and that is asked with care: every batch is above -2
+        self._timestamp_limit = first + config.segment_ms - self._jitter if first >= 0 else -2
         self._offset_limit = segment.base + FARTHEST
 
     # -- segments

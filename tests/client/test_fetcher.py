@@ -115,12 +115,16 @@ def test_closing_ends_a_long_poll_at_once(cluster: Cluster, broker: ScriptedBrok
         arrived.set()
 
     broker.handlers[Api.FETCH] = silent
-    before = threading.active_count()
     with Fetcher(cluster, {("t", 0): 0}, FetchLimits(max_wait_ms=600_000)) as fetcher:
         assert arrived.wait(LONG)
         assert fetcher.next(0.0) is None
-    # Only the scripted broker's thread for that connection may be left for a moment.
-    assert threading.active_count() <= before + 1
+        assert _fetching_threads() == {"leader-finder", "fetch-from-0"}
+    assert _fetching_threads() == set()
+
+
+def _fetching_threads() -> set[str]:
+    names = {thread.name for thread in threading.enumerate()}
+    return {name for name in names if name.startswith(("leader-finder", "fetch-from-"))}
 
 
 def test_partitions_follow_their_leader(cluster: Cluster, broker: ScriptedBroker, leader: Leader) -> None:

@@ -289,6 +289,19 @@ class Endpoint(NamedTuple):
     host: str
     port: int
 
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """`NAME://host:port`, a host of IPv6 in brackets."""
+        match = _ENDPOINT.fullmatch(text)
+        if match is None or int(match[3]) > 65535:
+            raise SettingsError(f"expected NAME://host:port, for example PLAINTEXT://127.0.0.1:9092, not {text!r}")
+        return cls(match[1].upper(), match[2].strip("[]"), int(match[3]))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}://[{self.host}]:{self.port}" if ":" in self.host else f"{self.name}://{self.host}:{self.port}"
+        )
+
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]]*):(\d+)")
 
@@ -296,12 +309,10 @@ _ENDPOINT = re.compile(r"([A-Za-z0-9_]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]]*):(\d+)
 def _endpoints(setting_name: str, texts: tuple[str, ...]) -> tuple[Endpoint, ...]:
     found = []
     for text in texts:
-        match = _ENDPOINT.fullmatch(text)
-        if match is None or int(match[3]) > 65535:
-            raise SettingsError(
-                f"{setting_name} must be NAME://host:port,…, for example PLAINTEXT://127.0.0.1:9092, not {text!r}"
-            )
-        found.append(Endpoint(match[1].upper(), match[2].strip("[]"), int(match[3])))
+        try:
+            found.append(Endpoint.parse(text))
+        except SettingsError as error:
+            raise SettingsError(f"{setting_name}: {error}") from None
     if not found:
         raise SettingsError(f"{setting_name} is empty; give it PLAINTEXT://127.0.0.1:9092")
     if len({e.name for e in found}) < len(found):

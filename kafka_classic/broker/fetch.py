@@ -1,0 +1,170 @@
+"""Fetch: find the bytes in the log and send the files; wait in purgatory while there is too little to send.
+
+Purgatory here is a callback that each partition calls when it has new data, and one timer: an idle consumer costs no
+greenlet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from kafka_classic.log.errors import OffsetOutOfRange, StorageError
+from kafka_classic.log.log import FileSlice
+from kafka_classic.replication.partition import Partition
+from kafka_classic.wire.bodies import RequestHeader
+from kafka_classic.wire.errors import Error
+from kafka_classic.wire.fetch import FetchPartition, FetchRequest, PartitionOut, write_fetch_response
+
+if TYPE_CHECKING:
+    from kafka_classic.broker.connection import Connection
+    from kafka_classic.broker.fetch_sessions import FetchSession
+    from kafka_classic.broker.hosted import HostedPartitions
+
+
+class Read(NamedTuple):
+    """What one partition has to give now."""
+
+    out: PartitionOut
+    slice: FileSlice | None
+
+
+def read(partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool) -> Read:
+    """Read one partition, at most `max_bytes`, or one whole batch if `min_one` and that is larger."""
+    log = partition.log
+    error = Error.none
+    if 0 <= wanted.current_leader_epoch != partition.leader_epoch:
+        older = wanted.current_leader_epoch < partition.leader_epoch
+        error = Error.fenced_leader_epoch if older else Error.unknown_leader_epoch
+    else:
+        try:
+            upto = partition.readable_to
+            found = log.read(wanted.fetch_offset, min(max_bytes, wanted.max_bytes), upto=upto, min_one=min_one)
+            size = found.length if found is not None else 0
+            return Read(PartitionOut(wanted.partition, 0, upto, upto, log.start_offset, size), found)
+        except OffsetOutOfRange:
+            error = Error.offset_out_of_range
+        except StorageError:
+            error = Error.kafka_storage_error
+    return Read(PartitionOut(wanted.partition, error.value, -1, -1, log.start_offset, 0), None)
+
+
+class DelayedFetch:
+    """One fetch request, from its arrival to its answer."""
+
+    __slots__ = (
+        "_connection",
+        "_done",
+        "_header",
+        "_hosted",
+        "_limit",
+        "_request",
+        "_session",
+        "_timer",
+        "_waiting",
+        "_wanted",
+    )
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        connection: Connection,
+        header: RequestHeader,
+        request: FetchRequest,
+        wanted: list[FetchPartition],
+        session: FetchSession | None,
+        limit: int,
+    ) -> None:
+        self._hosted = hosted
+        self._connection = connection
+        self._header = header
+        self._request = request
+        self._wanted = wanted
+        self._session = session
+        self._limit = min(limit, request.max_bytes)
+        self._timer: Any = None
+        self._waiting: list[Partition] = []
+        self._done = False
+
+    def begin(self, loop: Any) -> None:
+        """Answer at once if there is enough or no will to wait; else wait for data or the time limit."""
+        if self._attempt(self._request.max_wait_ms <= 0):
+            return
+        self._connection.mute()
+        self._connection.delayed = self
+        self._timer = loop.timer(self._request.max_wait_ms / 1000)
+        self._timer.start(self._expire)
+
+    def cancel(self) -> None:
+        """Wait no longer: answered, or the connection is gone."""
+        self._done = True
+        for partition in self._waiting:
+            partition.waiters.pop(self, None)
+        if self._timer is not None:
+            self._timer.close()
+            self._timer = None
+
+    def _expire(self) -> None:
+        if not self._done:
+            self._attempt(True)
+
+    def again(self) -> None:
+        """There may be more to read."""
+        if not self._done:
+            self._attempt(False)
+
+    def _attempt(self, final: bool) -> bool:
+        """Read everything; answer if it is enough or `final`, else ask to be called when there is more."""
+        room = self._limit
+        total = 0
+        failed = False
+        rows: list[tuple[str | UUID, Read]] = []
+        waiting: list[Partition] = []
+        for wanted in self._wanted:
+            partition, error = self._hosted.find(wanted.topic, wanted.partition)
+            if partition is None:
+                rows.append((wanted.topic, Read(PartitionOut(wanted.partition, error.value, -1, -1, -1, 0), None)))
+                failed = True
+                continue
+            row = read(partition, wanted, room, total == 0)
+            failed |= row.out.error != 0
+            size = row.out.records_size
+            total += size
+            room = max(room - size, 0)
+            rows.append((wanted.topic, row))
+            waiting.append(partition)
+        if self._session is not None and not failed and not total and not final:
+            failed = self._session.has_news([(topic, r.out) for topic, r in rows])
+        if not final and not failed and total < self._request.min_bytes and rows:
+            self._waiting = waiting
+            for partition in waiting:
+                partition.waiters[self] = None
+            return False
+        self._answer(rows)
+        return True
+
+    def _answer(self, rows: list[tuple[str | UUID, Read]]) -> None:
+        self.cancel()
+        session_id = 0
+        if self._session is not None:
+            session_id = self._session.id
+            rows = self._session.only_news(rows)
+        topics: list[tuple[str | UUID, list[PartitionOut]]] = []
+        slices = []
+        for topic, (out, found) in rows:
+            if topics and topics[-1][0] == topic:
+                topics[-1][1].append(out)
+            else:
+                topics.append((topic, [out]))
+            if found is not None:
+                slices.append(found)
+        chunks = write_fetch_response(self._header.api_version, self._header.correlation_id, 0, 0, session_id, topics)
+        parts: list[Any] = [chunks[0]]
+        for found, chunk in zip(slices, chunks[1:], strict=True):
+            parts.append(found)
+            if chunk:
+                parts.append(chunk)
+        if self._connection.muted:
+            self._connection.unmute(parts)
+        else:
+            self._connection.send_parts(parts)

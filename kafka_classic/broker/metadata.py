@@ -1,0 +1,116 @@
+"""Metadata and DescribeCluster: who the brokers are, and which of them leads each partition."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import kio.schema.describe_cluster.v2.response as describe_cluster_response
+import kio.schema.metadata.v13.response as metadata_response
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.metadata.v13.request import MetadataRequest
+
+from kafka_classic.wire.errors import Error, KafkaError
+from kafka_classic.zk.topics import TopicInfo
+
+if TYPE_CHECKING:
+    from kafka_classic.broker.broker import Broker
+    from kafka_classic.broker.connection import Connection
+
+# kio's number types are checked at each making, a microsecond a field; answers are built without that.
+M: Any = metadata_response
+C: Any = describe_cluster_response
+
+NO_TIME = timedelta(0)
+CREATION_WAIT_S = 5.0
+
+
+def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -> Any:
+    view = broker.view
+    if request.topics is None:
+        topics = [_topic(broker, info) for _, info in sorted(view.topics.items())]
+    else:
+        topics = [_one(broker, row.name, row.topic_id, request.allow_auto_topic_creation) for row in request.topics]
+    return M.MetadataResponse(
+        throttle_time=NO_TIME,
+        brokers=tuple(
+            M.MetadataResponseBroker(node_id=info.id, host=host, port=port, rack=info.rack)
+            for info, host, port in broker.view.addresses(connection.listener)
+        ),
+        cluster_id=view.cluster_id,
+        controller_id=view.controller(),
+        topics=tuple(topics),
+        error_code=Error.none,
+    )
+
+
+def describe_cluster(broker: Broker, connection: Connection, request: DescribeClusterRequest) -> Any:
+    if request.endpoint_type != 1:
+        return C.DescribeClusterResponse(
+            throttle_time=NO_TIME,
+            error_code=Error.unsupported_endpoint_type,
+            error_message="the controllers of this cluster are its brokers; ask with endpoint type 1",
+            cluster_id=broker.view.cluster_id,
+            brokers=(),
+        )
+    return C.DescribeClusterResponse(
+        throttle_time=NO_TIME,
+        error_code=Error.none,
+        cluster_id=broker.view.cluster_id,
+        controller_id=broker.view.controller(),
+        brokers=tuple(
+            C.DescribeClusterBroker(broker_id=info.id, host=host, port=port, rack=info.rack, is_fenced=False)
+            for info, host, port in broker.view.addresses(connection.listener)
+        ),
+    )
+
+
+def _one(broker: Broker, name: str | None, topic_id: Any, may_create: bool) -> Any:
+    view = broker.view
+    if topic_id is not None and topic_id.int:
+        known = view.names.get(topic_id)
+        if known is None:
+            return _failed(None, topic_id, Error.unknown_topic_id)
+        return _topic(broker, view.topics[known])
+    if name is None:
+        return _failed(None, topic_id, Error.unknown_topic_id)
+    info = view.topics.get(name)
+    if info is not None:
+        return _topic(broker, info)
+    if not (may_create and broker.settings.auto_create_topics_enable):
+        code = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
+        return _failed(name, None, code)
+    try:
+        broker.topics.create_default(name, CREATION_WAIT_S)
+    except KafkaError as error:
+        return _failed(name, None, error.code)
+    info = view.topics.get(name)
+    return _failed(name, None, Error.leader_not_available) if info is None else _topic(broker, info)
+
+
+def _failed(name: str | None, topic_id: Any, code: Error) -> Any:
+    return M.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
+
+
+def _topic(broker: Broker, info: TopicInfo) -> Any:
+    view = broker.view
+    partitions = []
+    for index in sorted(info.assignment):
+        replicas = tuple(info.assignment[index])
+        leader = view.leader(info, index)
+        held, _ = broker.hosted.find(info.name, index)
+        alive = tuple(r for r in replicas if r in view.brokers)
+        partitions.append(
+            M.MetadataResponsePartition(
+                error_code=Error.none if leader >= 0 else Error.leader_not_available,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=held.leader_epoch if held is not None else -1,
+                replica_nodes=replicas,
+                isr_nodes=alive,
+                offline_replicas=tuple(r for r in replicas if r not in view.brokers),
+            )
+        )
+    return M.MetadataResponseTopic(
+        error_code=Error.none, name=info.name, topic_id=info.topic_id, is_internal=False, partitions=tuple(partitions)
+    )

@@ -1,0 +1,256 @@
+"""Produce: check each batch, give it its place in the log, answer once it is written.
+
+Nothing here decodes a record unless the topic asks for another codec. Of a batch are checked its header, its CRC
+(P22) and, uncompressed, that its records are as many as it says.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from kafka_classic.broker.reshape import reshape
+from kafka_classic.log.errors import (
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    StorageError,
+    UnknownProducerId,
+)
+from kafka_classic.records.batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    CorruptBatch,
+    InvalidRecord,
+    UnsupportedMagic,
+    check_batch,
+)
+from kafka_classic.records.codecs import Codec
+from kafka_classic.records.walk import count_records
+from kafka_classic.replication.partition import Partition
+from kafka_classic.wire.bodies import RequestHeader
+from kafka_classic.wire.errors import Error
+from kafka_classic.wire.produce import read_produce, write_produce_response
+from kafka_classic.wire.shape import ProduceShape
+
+if TYPE_CHECKING:
+    from kafka_classic.broker.connection import Connection
+    from kafka_classic.broker.hosted import HostedPartitions
+    from kafka_classic.broker.turn import Turn
+
+# What the fast path leaves to the general one, which knows the answer to each.
+FALL_BACK = (
+    InvalidRecord,
+    DuplicateSequence,
+    OutOfOrderSequence,
+    InvalidProducerEpoch,
+    UnknownProducerId,
+    StorageError,
+)
+
+ZSTD_SINCE = 7  # the version of Produce that may carry zstd
+
+
+class ProducePlan:
+    """What is known of a request that a connection repeats: one topic, one partition; only the records differ."""
+
+    __slots__ = ("acks", "flexible", "key_version", "partition", "prefix", "records_at", "shape")
+
+    def __init__(self, shape: ProduceShape, partition: Partition, acks: int, flexible: bool) -> None:
+        self.shape = shape
+        self.partition = partition
+        self.acks = acks
+        self.flexible = flexible
+        self.key_version = shape.key_version
+        self.prefix = shape.prefix
+        self.records_at = 12 + len(shape.prefix)  # from the start of the frame, its size included
+
+    def answer(self, correlation_id: int, base_offset: int) -> bytes:
+        log = self.partition.log
+        if log.failed is None:
+            return self.shape.pack_ok(correlation_id, base_offset, -1, log.start_offset)
+        failed = Outcome(self.partition.index, self.partition, Error.kafka_storage_error)
+        return Produced(self.key_version & 0xFFFF, [(self.shape.topic, [failed])]).answer(correlation_id, -1)
+
+
+class Outcome(NamedTuple):
+    """What became of one partition's batches."""
+
+    number: int
+    partition: Partition | None
+    error: Error
+    base_offset: int = -1
+    log_append_time: int = -1
+    message: str | None = None
+
+
+class Produced:
+    """The answer to a produce request of any shape, made once the turn's writes are done."""
+
+    __slots__ = ("_outcomes", "_version")
+
+    def __init__(self, version: int, outcomes: list[tuple[str | UUID, list[Outcome]]]) -> None:
+        self._version = version
+        self._outcomes = outcomes
+
+    def answer(self, correlation_id: int, base_offset: int) -> bytes:
+        topics = []
+        for topic, outcomes in self._outcomes:
+            rows: list[tuple[int, int, int, int, int, str | None]] = []
+            for index, partition, error, base, appended_at, message in outcomes:
+                if partition is not None and partition.log.failed is not None:
+                    rows.append((index, Error.kafka_storage_error.value, -1, -1, -1, str(partition.log.failed)))
+                else:
+                    start = partition.log.start_offset if partition is not None and error is Error.none else -1
+                    rows.append((index, error.value, base, appended_at, start, message))
+            topics.append((topic, rows))
+        return write_produce_response(self._version, correlation_id, topics)
+
+
+def produce(
+    hosted: HostedPartitions,
+    turn: Turn,
+    connection: Connection,
+    header: RequestHeader,
+    buf: bytearray,
+    view: memoryview,
+    start: int,
+    stop: int,
+) -> ProducePlan | None:
+    """Handle one request of any shape; returns a plan where the next of its kind can be recognised by its prefix."""
+    version = header.api_version
+    request = read_produce(buf, header.body_at, stop, version)
+    if request.acks not in (0, 1, -1):
+        every = [
+            (topic, [Outcome(index, None, Error.invalid_required_acks) for index, _, _ in partitions])
+            for topic, partitions in request.topics
+        ]
+        turn.answers.append((connection, Produced(version, every), header.correlation_id, 0))
+        return None
+    outcomes: list[tuple[str | UUID, list[Outcome]]] = []
+    partition: Partition | None = None
+    for topic, partitions in request.topics:
+        row = []
+        for index, at, end in partitions:
+            partition, error = hosted.find(topic, index)
+            if partition is None:
+                row.append(Outcome(index, None, error))
+            elif request.transactional_id is not None:
+                row.append(Outcome(index, None, Error.transactional_id_authorization_failed))
+            else:
+                row.append(_append(partition, turn, view[at:end], index, version, request.acks))
+        outcomes.append((topic, row))
+    if request.acks:
+        turn.answers.append((connection, Produced(version, outcomes), header.correlation_id, 0))
+    elif any(o.error is not Error.none for _, row in outcomes for o in row):
+        # With acks=0 there is no answer to carry the error; closing tells the client to look again, as Kafka does.
+        connection.close()
+        return None
+    if partition is None or len(outcomes) != 1 or len(outcomes[0][1]) != 1:
+        return None
+    shape = ProduceShape.of(buf, start, stop, header, request)
+    return None if shape is None else ProducePlan(shape, partition, request.acks, version >= 9)
+
+
+def _append(partition: Partition, turn: Turn, view: memoryview, index: int, version: int, acks: int) -> Outcome:
+    """Check one partition's batches, all before any is staged, then stage them."""
+    if partition.log.failed is not None:
+        return Outcome(index, partition, Error.kafka_storage_error)
+    if acks == -1 and partition.settings.min_insync_replicas > 1:
+        return Outcome(
+            index, None, Error.not_enough_replicas, message="fewer in-sync replicas than min.insync.replicas"
+        )
+    now_ms = int(time.time() * 1000)
+    try:
+        batches = _checked(partition, view, version, now_ms)
+    except UnsupportedMagic as error:
+        return Outcome(index, None, Error.unsupported_for_message_format, message=str(error))
+    except CorruptBatch as error:
+        return Outcome(index, None, Error.corrupt_message, message=str(error))
+    except InvalidRecord as error:
+        return Outcome(index, None, Error.invalid_record, message=str(error))
+    except Refused as error:
+        return Outcome(index, None, error.code, message=str(error))
+    appended_at = now_ms if partition.settings.message_timestamp_type == "LogAppendTime" else -1
+    first = -1
+    try:
+        for batch, header in batches:
+            base = partition.log.stage(batch, header, partition.leader_epoch)
+            first = base if first < 0 else first
+            if not partition.dirty:
+                partition.dirty = True
+                turn.dirty.append(partition)
+    except DuplicateSequence as duplicate:
+        # Already written: the producer only missed the answer.
+        return Outcome(index, partition, Error.none, duplicate.base_offset, appended_at)
+    except OutOfOrderSequence as error:
+        return Outcome(index, None, Error.out_of_order_sequence_number, message=str(error))
+    except InvalidProducerEpoch as error:
+        return Outcome(index, None, Error.invalid_producer_epoch, message=str(error))
+    except UnknownProducerId as error:
+        return Outcome(index, None, Error.unknown_producer_id, message=str(error))
+    except StorageError as error:
+        partition.refresh()
+        return Outcome(index, partition, Error.kafka_storage_error, message=str(error))
+    return Outcome(index, partition, Error.none, first, appended_at)
+
+
+class Refused(Exception):
+    """A sound batch that this topic does not take."""
+
+    def __init__(self, code: Error, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _checked(partition: Partition, view: memoryview, version: int, now_ms: int) -> list[tuple[memoryview, BatchHeader]]:
+    """The batches of `view`, each sound and as the topic wants them."""
+    if not len(view):
+        raise InvalidRecord("a produce request must carry one batch a partition")
+    settings = partition.settings
+    found = []
+    at = 0
+    while at < len(view):
+        header = check_batch(view, at)
+        batch = view[at : at + header.size]
+        at += header.size
+        if header.size > settings.max_message_bytes:
+            raise Refused(
+                Error.message_too_large,
+                f"a batch of {header.size} bytes is over max.message.bytes={settings.max_message_bytes}",
+            )
+        if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+            raise InvalidRecord(
+                f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}"
+            )
+        if header.is_control or header.is_transactional:
+            raise InvalidRecord("transactional and control batches are not served")
+        if header.codec > Codec.ZSTD:
+            raise Refused(Error.unsupported_compression_type, f"unknown codec {header.codec}")
+        if header.codec == Codec.ZSTD and version < ZSTD_SINCE:
+            raise Refused(Error.unsupported_compression_type, "zstd needs Produce version 7")
+        if header.codec == Codec.NONE and count_records(batch, HEADER_SIZE, header.size) != header.record_count:
+            raise InvalidRecord("a batch holds other than the records that it counts")
+        if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+            raise InvalidRecord("an idempotent batch needs an epoch and a sequence number")
+        if settings.message_timestamp_type == "CreateTime":
+            _check_timestamps(partition, header, now_ms)
+        found.append((batch, header))
+    if len(found) > 1:
+        raise InvalidRecord("a produce request must carry one batch a partition")
+    return [reshape(batch, header, settings, now_ms) for batch, header in found]
+
+
+def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:
+    settings = partition.settings
+    if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
+        raise Refused(
+            Error.invalid_timestamp,
+            f"timestamp {header.max_timestamp} is further ahead than message.timestamp.after.max.ms allows",
+        )
+    if header.base_timestamp >= 0 and header.base_timestamp < now_ms - settings.message_timestamp_before_max_ms:
+        raise Refused(
+            Error.invalid_timestamp,
+            f"timestamp {header.base_timestamp} is further back than message.timestamp.before.max.ms allows",
+        )

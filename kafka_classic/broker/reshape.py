@@ -1,0 +1,50 @@
+"""What a topic changes in a producer's batch: the broker's timestamp, or another codec."""
+
+from __future__ import annotations
+
+from kafka_classic.records.batch import HEADER_SIZE, BatchHeader, InvalidRecord, read_header, seal
+from kafka_classic.records.codecs import Codec, compress, decompress
+from kafka_classic.records.walk import count_records
+from kafka_classic.settings import TopicSettings
+
+CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+LOG_APPEND_TIME = 8
+# Nobody can send more than a request holds, and text seldom shrinks by more than this: past it, it is a bomb.
+LARGEST_EXPANSION = 100
+
+
+def reshape(
+    batch: memoryview, header: BatchHeader, settings: TopicSettings, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """The batch as the topic keeps it: untouched in most topics."""
+    wanted = CODECS.get(settings.compression_type, header.codec)
+    if wanted != header.codec:
+        batch = _recompressed(batch, header, Codec(wanted), settings.max_message_bytes)
+        header = read_header(batch)
+    if settings.message_timestamp_type == "LogAppendTime":
+        seal(batch, attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
+        header = read_header(batch)
+    elif header.is_log_append_time:
+        raise InvalidRecord("a producer may not set the broker's timestamp type")
+    return batch, header
+
+
+def _recompressed(batch: memoryview, header: BatchHeader, codec: Codec, max_bytes: int) -> memoryview:
+    records: bytes | memoryview = batch[HEADER_SIZE:]
+    if header.codec != Codec.NONE:
+        records = decompress(Codec(header.codec), records, max(max_bytes, 1 << 20) * LARGEST_EXPANSION)
+        if count_records(records, 0, len(records)) != header.record_count:
+            raise InvalidRecord("a batch holds other than the records that it counts")
+    body = compress(codec, records) if codec != Codec.NONE else bytes(records)
+    fresh = bytearray(HEADER_SIZE + len(body))
+    fresh[:HEADER_SIZE] = batch[:HEADER_SIZE]
+    fresh[HEADER_SIZE:] = body
+    view = memoryview(fresh)
+    seal(view, batch_length=len(fresh) - 12, attributes=header.attributes & ~7 | codec)
+    return view

@@ -15,12 +15,24 @@ _OUT: Final = 1 << 40
 _ONE_BYTE_STEP: Final = tuple(_OUT if byte & 1 else (byte >> 1) + 1 for byte in range(0x80))
 _TWO_BYTE_STEP: Final = tuple(_OUT if byte & 1 else ((byte & 0x7F) >> 1) + 2 for byte in range(0x100))
 
+# Below this many bytes no run is looked for.
+_SMALL: Final = 2048
+
 
 def count_records(buf: Buffer, pos: int, end: int) -> int:
     """Count the records in [pos, end), which they must fill exactly; InvalidRecord if they do not."""
     count = 0
     hops = WORTHWHILE
     try:
+        if end - pos < _SMALL:
+            # One record is the usual thing for a producer that does not wait: no call for it.
+            if end - pos > 1 and buf[pos] > 0x7F and buf[pos + 1] < 0x80:
+                pos += (buf[pos + 1] << 6) + _TWO_BYTE_STEP[buf[pos]]
+                if pos == end:
+                    return 1
+                count = 1
+            hopped, pos = _hop(buf, pos, end, _SMALL)
+            count += hopped
         while pos < end:
             length, width = length_at(buf, pos)
             size = width + length

@@ -6,6 +6,7 @@ the tests compare this with is kio's own reader and writer.
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -167,7 +168,7 @@ def topic_id(raw: bytes) -> UUID:
 def write_produce_response(
     version: int,
     correlation_id: int,
-    topics: list[tuple[Topic, list[tuple[int, int, int, int, int, str | None]]]],
+    topics: Sequence[tuple[Topic, Sequence[tuple[int, int, int, int, int, str | None]]]],
     throttle_ms: int = 0,
 ) -> bytes:
     """Return the whole frame that answers a Produce request."""

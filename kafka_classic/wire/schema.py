@@ -50,17 +50,20 @@ class Field(NamedTuple):
 
 
 @cache
-def message_class(api: Api, version: int, kind: Kind) -> type:
+def message_class(api: Api, version: int, kind: Kind) -> Any:
     """Return kio's class of a request or a response."""
     module = import_module(f"kio.schema.{api.name.lower()}.v{version}.{kind}")
     name = "".join(word.title() for word in api.name.split("_")) + kind.title()
-    found: type = getattr(module, name)
-    return found
+    return getattr(module, name)
+
+
+def fields_of(cls: Any) -> tuple[Field, ...]:
+    """Return the fields of one of kio's classes in the order of the wire."""
+    return _fields_of(cls)
 
 
 @cache
-def fields_of(cls: Any) -> tuple[Field, ...]:
-    """Return the fields of one of kio's classes in the order of the wire."""
+def _fields_of(cls: Any) -> tuple[Field, ...]:
     return tuple(_field(field) for field in dataclasses.fields(cls))
 
 

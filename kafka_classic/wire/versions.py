@@ -12,12 +12,12 @@ from kafka_classic.wire.schema import fields_of
 
 def _raise_metadata(wire: Any, model: Any, values: dict[str, Any]) -> None:
     # Version 0 had no null: an empty list asked for all topics. Since then an empty one asks for none.
-    if wire.__version__ == 0 and not values["topics"]:
+    if wire.__version__ == 0 < model.__version__ and not values["topics"]:
         values["topics"] = None
 
 
 def _lower_metadata(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
-    return {"topics": lambda request: request.topics or ()} if wire.__version__ == 0 else {}
+    return {"topics": lambda request: request.topics or ()} if wire.__version__ == 0 < model.__version__ else {}
 
 
 def _raise_delete_topics(wire: Any, model: Any, values: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ format: $(VENV)/.test ## let ruff put the sources in order
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 bench: $(VENV)/.installed $(VENV)/.test ## measure; results go to bench/results
-	@cd bench && PYTHONSAFEPATH=1 ../$(BIN)/python run.py $(ARGS)
+	@$(BIN)/python -P bench/run.py $(ARGS)
 
 soak: $(VENV)/.installed $(VENV)/.test ## the long fault runs
 	@$(BIN)/pytest -m soak --timeout 0 $(ARGS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +63,9 @@ def _tour(folder: Path) -> None:
             _show_recovery(local, cluster)
     finally:
         local.stop()
-    print("\nStopped cleanly: every broker flushed its logs and left its clean-shutdown mark.")
+    marks = sum((broker.data_dir / ".kafka_cleanshutdown").exists() for broker in local.brokers)
+    _check(marks == BROKERS, f"only {marks} of {BROKERS} brokers left their clean-shutdown mark")
+    print("\nStopped cleanly: every broker left its clean-shutdown mark, so the next start scans nothing.")
 
 
 def _show_registry(local: LocalCluster) -> None:
@@ -127,11 +131,13 @@ def _show_recovery(local: LocalCluster, cluster: Cluster) -> None:
     _title(f"kill -9 of broker {broker.id}, and a torn tail for it to find (P22)")
     before = _read(cluster, "events", partition.index)
     broker.kill()
+    killed = time.monotonic()
     segment = _tear(broker, f"events-{partition.index}")
     torn = segment.stat().st_size
     others = [each.index for each in topic.partitions if each.leader != broker.id]
     alive = sum(len(offsets) for index in others for offsets in _read(cluster, "events", index).values())
     print(f"while it is down: {alive:,} messages of the other brokers' partitions are served")
+    print(f"its znode left the registry by itself {_until_gone(local, broker.id, killed):.1f} s after the kill (P16)")
     began = time.monotonic()
     broker.start()
     broker.wait_ready(30)
@@ -145,6 +151,18 @@ def _show_recovery(local: LocalCluster, cluster: Cluster) -> None:
 
 
 TEAR = 40
+
+
+def _until_gone(local: LocalCluster, broker: int, since: float) -> float:
+    """Waits until ZooKeeper has given a dead broker's session up; the seconds it took."""
+    from kafka_classic.zk.session import Session
+    from kafka_classic.zk.znodes import Znodes
+
+    gone = threading.Event()
+    with Session(local.zookeeper) as session:
+        if Znodes(session).exists(f"/brokers/ids/{broker}", lambda _: gone.set()):
+            _check(gone.wait(30), f"the znode of broker {broker} is still there")
+    return time.monotonic() - since
 
 
 def _tear(broker: BrokerProcess, partition: str) -> Path:
@@ -200,8 +218,10 @@ def _folder(directory: Path | None) -> Iterator[Path]:
             raise CommandFailed(f"{directory} is not empty", "a new folder: the demo creates topics in it")
         yield directory
         return
-    with tempfile.TemporaryDirectory(prefix="kafka-classic-demo-") as folder:
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix="kafka-classic-demo-"))
+    yield folder
+    # Not reached after a failure: then the logs that tell of it are kept.
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _title(text: str) -> None:

@@ -19,3 +19,7 @@ class TopicExists(ValueError):
 
 class UnknownTopic(LookupError):
     """There is no topic of this name."""
+
+
+class ZooKeeperFailed(RuntimeError):
+    """The embedded server did not come to serve; the message holds the tail of its log."""

@@ -12,7 +12,6 @@ server for development and tests: it does not fsync its transaction log (`forceS
 """
 
 import fcntl
-import importlib.util
 import os
 import signal
 import socket
@@ -22,20 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafka_classic.zk.errors import ZooKeeperFailed
+from kafka_classic.zk.jars import class_path
 from kafka_classic.zk.java import find_java
-
-# What ZooKeeper loads at start and while it serves. snappy-java only names its snapshots, but without it the server
-# accepts connections and never serves; log4j costs 0.1 s of start and gives a log that tells why it died.
-JARS = (
-    "zookeeper",
-    "zookeeper-jute",
-    "slf4j-api",
-    "metrics-core",
-    "snappy-java",
-    "log4j-api",
-    "log4j-core",
-    "log4j-slf4j2-impl",
-)
 
 JVM = (
     *("-Xms16m", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
@@ -63,10 +51,6 @@ autopurge.purgeInterval=1
 # dies, however it dies, the reader sees the end and kills its process group: Java and itself. (PR_SET_PDEATHSIG would
 # do it too, but fires when the *thread* that started the child ends.)
 GUARD = 'exec 3<&0 </dev/null; (read _ <&3 || kill -9 0) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
-
-
-class ZooKeeperFailed(RuntimeError):
-    """The embedded server did not come to serve; the message holds the tail of its log."""
 
 
 class PortTaken(ZooKeeperFailed):
@@ -234,21 +218,6 @@ class EmbeddedZooKeeper:
                 self._process.stdin.close()  # the guard ends
             self._process.wait()
             self._process = None
-
-
-def class_path() -> str:
-    """ZooKeeper's few jars out of the folder that pyspark ships (found without importing pyspark, which is slow)."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise ZooKeeperFailed("the embedded ZooKeeper needs the jars that pyspark ships: `pip install pyspark`")
-    jars = Path(spec.submodule_search_locations[0], "jars")
-    found = []
-    for name in JARS:
-        versions = sorted(jars.glob(f"{name}-[0-9]*.jar"))
-        if not versions:
-            raise ZooKeeperFailed(f"no {name} jar in {jars}: `pip install --force-reinstall pyspark`")
-        found.append(str(versions[-1]))
-    return ":".join(found)
 
 
 def four_letters(hosts: str, command: bytes, timeout: float = 2.0) -> str:

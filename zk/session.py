@@ -15,12 +15,11 @@ monkey-patched; the session must be used on the thread of that hub).
 """
 
 import contextlib
-import importlib
 import logging
 import time
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -30,10 +29,10 @@ from kazoo.exceptions import (
     OperationTimeoutError,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
 from kafka_classic.zk.errors import ZooKeeperUnreachable
+from kafka_classic.zk.handlers import HandlerName, make_handler, resolve_names_beside_the_loop
 
 log = logging.getLogger(__name__)
 _kazoo_log = logging.getLogger("kafka_classic.zk.kazoo")
@@ -41,8 +40,6 @@ _kazoo_log.setLevel(logging.ERROR)  # it warns at every try to reconnect; this f
 
 SESSION_TIMEOUT_S = 18.0  # Kafka's zookeeper.session.timeout.ms
 TRANSIENT = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
-
-HandlerName = Literal["threading", "gevent"]
 
 
 class SessionState(Enum):
@@ -57,7 +54,7 @@ class Session:
     def __init__(self, hosts: str, *, timeout_s: float = SESSION_TIMEOUT_S, handler: HandlerName = "threading") -> None:
         self.hosts = hosts
         self.timeout_s = timeout_s
-        self.handler: Any = _handler(handler)
+        self.handler: Any = make_handler(handler)
         # kazoo's own delay grows to a minute: a cluster would stand still that long after ZooKeeper is back.
         reconnect = KazooRetry(
             max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, max_jitter=0.2, sleep_func=self.handler.sleep_func
@@ -69,7 +66,7 @@ class Session:
             connection_retry=reconnect,
             logger=_kazoo_log,
         )
-        _resolve_names_beside_the_loop(self.client, handler)
+        resolve_names_beside_the_loop(self.client, handler)
         self.client.add_listener(self._on_kazoo_state)
         self._state = SessionState.LOST
         self._in_doubt_since: float | None = None
@@ -251,32 +248,3 @@ class Session:
                     self.call(self.client.create_async, "/".join(chroot.split("/")[:depth]))
         finally:
             self.client.chroot = chroot
-
-
-def _handler(name: HandlerName) -> Any:
-    if name == "threading":
-        return SequentialThreadingHandler()
-    if name == "gevent":
-        # Imported by name and only when asked for: clients and Spark's executors must not load gevent.
-        return importlib.import_module("kazoo.handlers.gevent").SequentialGeventHandler()
-    raise ValueError(f"unknown handler {name!r}: choose 'threading' or 'gevent'")
-
-
-def _resolve_names_beside_the_loop(client: Any, handler: HandlerName) -> None:
-    """Lets gevent's resolver look names up: kazoo asks the C library, and a slow name server would stop the hub."""
-    if handler != "gevent":
-        return
-    resolver: Any = importlib.import_module("kazoo.handlers.gevent").socket
-
-    def expand() -> list[tuple[str, str, int]]:
-        found: list[tuple[str, str, int]] = []
-        for host, port in client.hosts:
-            try:
-                answers = resolver.getaddrinfo(host.strip(), port, 0, 0, resolver.IPPROTO_TCP)
-            except OSError as error:
-                log.warning("cannot resolve ZooKeeper's host %s: %s", host, error)
-                continue
-            found += [(host, address[4][0], address[4][1]) for address in answers]
-        return found
-
-    client._connection._expand_client_hosts = expand

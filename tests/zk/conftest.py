@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_classic.zk.handlers import HandlerName
 from kafka_classic.zk.server import EmbeddedZooKeeper
-from kafka_classic.zk.session import HandlerName, Session
+from kafka_classic.zk.session import Session
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooK
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fragile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
     with EmbeddedZooKeeper(tmp_path_factory.mktemp("fragile")) as server:
         yield server

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kafka_classic.zk.errors import ZooKeeperUnreachable
+from kafka_classic.zk.handlers import HandlerName
 from kafka_classic.zk.server import EmbeddedZooKeeper, free_port
-from kafka_classic.zk.session import HandlerName, Session, SessionState
+from kafka_classic.zk.session import Session, SessionState
 from kafka_classic.zk.znodes import Znodes
 from tests.zk.breaking import expire, until
 

@@ -1,0 +1,42 @@
+"""The two ways a session waits: with threads (clients) or with greenlets (the broker), chosen by name."""
+
+import importlib
+import logging
+import random
+from typing import Any, Literal
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+log = logging.getLogger(__name__)
+
+HandlerName = Literal["threading", "gevent"]
+
+
+def make_handler(name: HandlerName) -> Any:
+    if name == "threading":
+        return SequentialThreadingHandler()
+    if name == "gevent":
+        # Imported by name and only when asked for: clients and Spark's executors must not load gevent.
+        return importlib.import_module("kazoo.handlers.gevent").SequentialGeventHandler()
+    raise ValueError(f"unknown handler {name!r}: choose 'threading' or 'gevent'")
+
+
+def resolve_names_beside_the_loop(client: Any, handler: HandlerName) -> None:
+    """Lets gevent's resolver look names up: kazoo asks the C library, and a slow name server would stop the hub."""
+    if handler != "gevent":
+        return
+    resolver: Any = importlib.import_module("kazoo.handlers.gevent").socket
+
+    def expand() -> list[tuple[str, str, int]]:
+        found: list[tuple[str, str, int]] = []
+        for host, port in client.hosts:
+            try:
+                answers = resolver.getaddrinfo(host.strip(), port, 0, 0, resolver.IPPROTO_TCP)
+            except OSError as error:
+                log.warning("cannot resolve ZooKeeper's host %s: %s", host, error)
+                continue
+            found += [(host, address[4][0], address[4][1]) for address in answers]
+        random.shuffle(found)  # as kazoo does: the brokers of a cluster spread over its servers
+        return found
+
+    client._connection._expand_client_hosts = expand

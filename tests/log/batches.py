@@ -21,8 +21,10 @@ def a_clock(now_ms: int = NOW_MS) -> Callable[[], float]:
 
 def batch(*values: bytes, timestamp: int = NOW_MS, codec: Codec = Codec.NONE, **header: int) -> bytearray:
     """One batch of these values, the timestamps one apart."""
-    records = [(None, value, [], timestamp + i) for i, value in enumerate(values)]
-    return bytearray(encode_batch(records, codec, **header))  # type: ignore[arg-type]
+    content: list[tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]] = [
+        (None, value, (), timestamp + i) for i, value in enumerate(values)
+    ]
+    return bytearray(encode_batch(content, codec, **header))  # type: ignore[arg-type]
 
 
 def idempotent(*values: bytes, sequence: int, producer: int = 7, epoch: int = 0) -> bytearray:

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_learnt_batch_starts_stay_sorted_and_sparse() -> None:
         starts.learn(position, 1000)
     known = list(starts.positions)
     assert known == sorted(set(known))
-    assert all(b - a > 1000 for a, b in zip(known, known[1:], strict=False))
+    assert all(b - a > 1000 for a, b in pairwise(known))
     assert 40 < len(known) < 100
     starts.cut(50_000)
     assert max(starts.positions) < 50_000

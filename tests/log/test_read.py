@@ -74,7 +74,7 @@ def test_outside_of_the_log_is_out_of_range(log: Log) -> None:
 def test_a_fetch_ends_on_an_index_entry_so_that_the_next_one_scans_nothing(tmp_path: Path) -> None:
     log = Log.open(tmp_path / "t-0", LogConfig(index_interval_bytes=500), clock=a_clock())
     fill(log, 200)
-    entries = set(log.segments[0].index.offsets[i] for i in range(len(log.segments[0].index)))
+    entries = {log.segments[0].index.offsets[i] for i in range(len(log.segments[0].index))}
     offset = 0
     while log.end_offset - offset > 50:
         piece = log.read(offset, 2000)

@@ -11,7 +11,7 @@ from kafka_classic.records.batch import iter_batches
 from tests.log.batches import batch
 
 
-def written(tmp_path: Path, data: bytes) -> OpenFile:
+def written(tmp_path: Path, data: bytes | bytearray) -> OpenFile:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(data)
     return OpenFile(path)

@@ -1,0 +1,219 @@
+"""The data directory: one broker's, found again after any stop, with its checkpoints."""
+
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kafka_classic.log.checkpoint import read_checkpoint
+from kafka_classic.log.directory import CLEAN_MARKER, RECOVERY_POINTS, START_OFFSETS, DirectoryInUse, LogDir
+from kafka_classic.log.errors import StorageError
+from kafka_classic.log.metadata import WrongOwner, read_meta
+from tests.log.batches import SMALL, a_clock, batch, fill, values
+
+ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
+OTHER = UUID("00112233-4455-6677-8899-000000000000")
+
+
+def opened(path: Path, broker: int = 1, cluster: str = "abc") -> LogDir:
+    directory = LogDir(path, broker, cluster, clock=a_clock())
+    directory.load()
+    return directory
+
+
+def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
+    directory = opened(tmp_path / "data")
+    written = {p: fill(directory.open("topic-with-dash", p, ID, SMALL), 30 + p) for p in range(3)}
+    directory.close()
+    again = LogDir(tmp_path / "data", 1, "abc", clock=a_clock())
+    assert again.load() == 3
+    assert again.found == {("topic-with-dash", p): ID for p in range(3)}
+    assert again.clean
+    for partition, expected in written.items():
+        assert values(again.open("topic-with-dash", partition, ID, SMALL)) == expected
+    assert not (tmp_path / "data" / CLEAN_MARKER).exists()
+    again.close()
+
+
+def test_a_stop_that_was_not_clean_is_noticed_and_recovered_from(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    written = fill(log, 30)
+    log.flush()
+    directory.checkpoint()
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS) == {("t", 0): log.end_offset}
+    torn = log.segments[-1].path
+    with torn.open("ab") as file:
+        file.write(b"half a batch")
+    directory._unlock()  # as the kernel does when the process is killed
+    again = opened(tmp_path)
+    assert not again.clean
+    assert values(again.open("t", 0, ID, SMALL)) == written
+    again.close()
+
+
+def test_the_marker_is_not_written_when_a_log_failed(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    fill(directory.open("t", 0, ID, SMALL), 3)
+    bad = directory.open("t", 1, ID, SMALL)
+    bad.failed = StorageError(5, "broken")
+    directory.close()
+    assert not (tmp_path / CLEAN_MARKER).exists()
+    again = opened(tmp_path)
+    assert not again.clean
+    again.close()
+
+
+def test_deleted_records_stay_deleted(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    fill(log, 10)
+    log.advance_start_offset(5)
+    directory.checkpoint()
+    assert read_checkpoint(tmp_path / START_OFFSETS) == {("t", 0): 5}
+    directory._unlock()
+    again = opened(tmp_path)
+    assert again.open("t", 0, ID, SMALL).start_offset == 5
+    again.close()
+
+
+def test_checkpoints_of_partitions_not_yet_opened_are_kept(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    for partition in (0, 1):
+        fill(directory.open("t", partition, ID, SMALL), 10)
+    directory.close()
+    again = opened(tmp_path)
+    again.open("t", 0, ID, SMALL)
+    again.checkpoint()
+    assert set(read_checkpoint(tmp_path / RECOVERY_POINTS)) == {("t", 0), ("t", 1)}
+    again.close()
+
+
+def test_an_unchanged_checkpoint_is_not_written_again_and_a_late_one_not_over_a_newer(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    fill(log, 5)
+    log.flush()
+    late = directory.checkpoint_job()
+    fill(log, 5)
+    log.flush()
+    directory.checkpoint()
+    before = (tmp_path / RECOVERY_POINTS).stat().st_ino
+    late()
+    directory.checkpoint()
+    assert (tmp_path / RECOVERY_POINTS).stat().st_ino == before
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS) == {("t", 0): log.end_offset}
+    directory.close()
+
+
+def test_damaged_checkpoints_cost_time_not_data(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    written = fill(directory.open("t", 0, ID, SMALL), 30)
+    directory.close()
+    for name in (RECOVERY_POINTS, START_OFFSETS):
+        (tmp_path / name).write_bytes(b"")
+    again = opened(tmp_path)
+    assert values(again.open("t", 0, ID, SMALL)) == written
+    again.close()
+
+
+def test_a_dropped_partition_is_gone_at_once_and_may_come_again(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    fill(directory.open("t", 0, ID, SMALL), 30)
+    directory.checkpoint()
+    directory.drop("t", 0)
+    assert not (tmp_path / "t-0").exists()
+    assert not list(tmp_path.glob("*-delete"))
+    assert directory.open("t", 0, OTHER, SMALL).end_offset == 0
+    directory.close()
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS) == {("t", 0): 0}
+
+
+def test_a_deletion_that_was_cut_short_is_finished_by_the_next_start(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.open("t", 0, ID, SMALL)
+    directory.close()
+    (tmp_path / "t-0").rename(tmp_path / "t-0.0123456789abcdef-delete")
+    again = LogDir(tmp_path, 1, "abc")
+    assert again.load() == 0
+    assert not list(tmp_path.glob("t-0*"))
+    again.close()
+
+
+def test_a_folder_of_an_older_topic_of_the_same_name_is_set_aside(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    fill(directory.open("t", 0, ID, SMALL), 30)
+    directory.close()
+    again = opened(tmp_path)
+    fresh = again.open("t", 0, OTHER, SMALL)
+    assert fresh.end_offset == 0
+    (stray,) = tmp_path.glob("t-0.*-stray")
+    assert list(stray.glob("*.log"))
+    again.close()
+    third = opened(tmp_path)
+    assert third.found == {("t", 0): OTHER}
+    third.close()
+
+
+def test_opening_twice_gives_the_same_log(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    assert directory.open("t", 0, ID, SMALL) is log
+    directory.close()
+
+
+def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.open("t", 0, ID, SMALL)
+    assert (tmp_path / "t-0" / "partition.metadata").read_text() == "version: 0\ntopic_id: ABEiM0RVZneImaq7zN3u_w\n"
+    directory.close()
+
+
+def test_another_brokers_or_clusters_directory_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path, 1, "abc").close()
+    assert read_meta(tmp_path) == {"version": "0", "broker.id": "1", "cluster.id": "abc"}
+    with pytest.raises(WrongOwner, match=r"broker\.id=1, but this broker has broker\.id=2"):
+        opened(tmp_path, 2, "abc")
+    with pytest.raises(WrongOwner, match=r"cluster\.id=abc, but .* cluster\.id=xyz.*point log\.dirs"):
+        opened(tmp_path, 1, "xyz")
+    opened(tmp_path, 1, "abc").close()
+
+
+def test_a_second_process_is_refused_while_the_first_runs(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from kafka_classic.log.directory import *\n"
+        "try: LogDir(Path(sys.argv[1]), 1, 'abc')\n"
+        "except DirectoryInUse as error: print(error)"
+    )
+    arguments = [sys.executable, "-P", "-c", program, str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert "another broker runs on" in done.stdout, done.stderr
+    with pytest.raises(DirectoryInUse, match="stop it"):
+        LogDir(tmp_path, 1, "abc")
+    directory.close()
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert done.stdout == done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "", ".", "..", "a" * 250, "a b", "a\x00"])
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    directory = opened(tmp_path / "data")
+    with pytest.raises(ValueError, match="is no name"):
+        directory.open(name, 0, ID, SMALL)
+    directory.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_strange_folders_and_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "notes").write_text("mine")
+    directory = opened(tmp_path)
+    assert directory.found == {}
+    directory.open("t", 0, ID, SMALL).append(batch(b"a"))
+    directory.close()
+    directory.close()
+    assert (tmp_path / "lost+found").is_dir()
+    assert (tmp_path / "notes").read_text() == "mine"

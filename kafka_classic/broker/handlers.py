@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_classic.broker.api_versions import api_versions
 from kafka_classic.broker.configs import alter_configs, describe_configs, incremental_alter_configs
+from kafka_classic.broker.coordinators import find_coordinator
 from kafka_classic.broker.log_dirs import describe_log_dirs
 from kafka_classic.broker.metadata import describe_cluster, metadata
 from kafka_classic.broker.offsets import delete_records, list_offsets, offset_for_leader_epoch
@@ -24,6 +25,7 @@ HANDLERS: dict[Api, Handler] = {
     Api.API_VERSIONS: api_versions,
     Api.METADATA: metadata,
     Api.DESCRIBE_CLUSTER: describe_cluster,
+    Api.FIND_COORDINATOR: find_coordinator,
     Api.LIST_OFFSETS: list_offsets,
     Api.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     Api.DELETE_RECORDS: delete_records,

@@ -15,8 +15,8 @@ CODECS = {
     "zstd": Codec.ZSTD,
 }
 LOG_APPEND_TIME = 8
-# Nobody can send more than a request holds, and text seldom shrinks by more than this: past it, it is a bomb.
-LARGEST_EXPANSION = 100
+# Records that inflate past this are a bomb: the largest request is smaller, uncompressed.
+MOST_INFLATED = 128 << 20
 
 
 def reshape(
@@ -25,7 +25,7 @@ def reshape(
     """The batch as the topic keeps it: untouched in most topics."""
     wanted = CODECS.get(settings.compression_type, header.codec)
     if wanted != header.codec:
-        batch = _recompressed(batch, header, Codec(wanted), settings.max_message_bytes)
+        batch = _recompressed(batch, header, Codec(wanted))
         header = read_header(batch)
     if settings.message_timestamp_type == "LogAppendTime":
         seal(batch, attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
@@ -35,10 +35,10 @@ def reshape(
     return batch, header
 
 
-def _recompressed(batch: memoryview, header: BatchHeader, codec: Codec, max_bytes: int) -> memoryview:
+def _recompressed(batch: memoryview, header: BatchHeader, codec: Codec) -> memoryview:
     records: bytes | memoryview = batch[HEADER_SIZE:]
     if header.codec != Codec.NONE:
-        records = decompress(Codec(header.codec), records, max(max_bytes, 1 << 20) * LARGEST_EXPANSION)
+        records = decompress(Codec(header.codec), records, MOST_INFLATED)
         if count_records(records, 0, len(records)) != header.record_count:
             raise InvalidRecord("a batch holds other than the records that it counts")
     body = compress(codec, records) if codec != Codec.NONE else bytes(records)

@@ -62,6 +62,8 @@ class Api(IntEnum):
 # - Produce 12 means "transactions V2" only to a client that sees the finalized feature `transaction.version`;
 #   we finalize none, so a client that is not transactional uses it as it uses 11.
 # - ListOffsets 8 to 11 add targets in tiered storage; without any, the answer is "no such offset", as Kafka's is.
+# - FindCoordinator is here though nobody coordinates groups yet: librdkafka takes a broker without it for one that
+#   cannot read lz4, and silently sends uncompressed batches.
 # - Fetch 17 and 18 add fields that only followers of a KRaft quorum fill.
 # A broker that serves more (groups, the controller) adds to this table.
 SERVED: Final[dict[Api, tuple[int, int]]] = {
@@ -69,6 +71,7 @@ SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.FETCH: (4, 18),
     Api.LIST_OFFSETS: (1, 11),
     Api.METADATA: (0, 13),
+    Api.FIND_COORDINATOR: (0, 6),
     Api.API_VERSIONS: (0, 4),
     Api.CREATE_TOPICS: (2, 7),
     Api.DELETE_TOPICS: (1, 6),
@@ -89,6 +92,7 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.FETCH: 12,
     Api.LIST_OFFSETS: 6,
     Api.METADATA: 9,
+    Api.FIND_COORDINATOR: 3,
     Api.API_VERSIONS: 3,
     Api.CREATE_TOPICS: 5,
     Api.DELETE_TOPICS: 4,

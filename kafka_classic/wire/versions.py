@@ -7,6 +7,7 @@ an older version says in another way than the newer instance at hand.
 from collections.abc import Callable
 from typing import Any, Final
 
+from kafka_classic.wire.errors import Error
 from kafka_classic.wire.schema import fields_of
 
 
@@ -46,14 +47,56 @@ def _lower_fetch(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
     return {}
 
 
+def _raise_find_coordinator(wire: Any, model: Any, values: dict[str, Any]) -> None:
+    # Version 4 asks for many coordinators at once; before, for one.
+    if wire.__version__ < 4 <= model.__version__:
+        values["coordinator_keys"] = (values.pop("key"),)
+
+
+def _lower_find_coordinator(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    if wire.__version__ < 4 <= model.__version__:
+        return {"key": lambda request: next(iter(request.coordinator_keys), "")}
+    return {}
+
+
+# What a response before version 4 says of its one coordinator, and what it says when there is none.
+ONE_COORDINATOR: Final[dict[str, Any]] = {
+    "error_code": Error.coordinator_not_available,
+    "error_message": None,
+    "node_id": -1,
+    "host": "",
+    "port": -1,
+}
+
+
+def _raise_found_coordinator(wire: Any, model: Any, values: dict[str, Any]) -> None:
+    if wire.__version__ < 4 <= model.__version__:
+        row: Any = next(field.entity for field in fields_of(model) if field.name == "coordinators")
+        one = {name: values.pop(name, missing) for name, missing in ONE_COORDINATOR.items()}
+        values["coordinators"] = (row(key="", **one),)
+
+
+def _lower_found_coordinator(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    def first(name: str, missing: Any) -> Callable[[Any], Any]:
+        return lambda response: getattr(response.coordinators[0], name) if response.coordinators else missing
+
+    if wire.__version__ < 4 <= model.__version__:
+        return {name: first(name, missing) for name, missing in ONE_COORDINATOR.items()}
+    return {}
+
+
 RAISE: Final[dict[str, Callable[[Any, Any, dict[str, Any]], None]]] = {
     "MetadataRequest": _raise_metadata,
     "DeleteTopicsRequest": _raise_delete_topics,
     "FetchRequest": _raise_fetch,
+    "FindCoordinatorRequest": _raise_find_coordinator,
+    "FindCoordinatorResponse": _raise_found_coordinator,
 }
 
 LOWER: Final[dict[str, Callable[[Any, Any], dict[str, Callable[[Any], Any]]]]] = {
     "MetadataRequest": _lower_metadata,
     "DeleteTopicsRequest": _lower_delete_topics,
     "FetchRequest": _lower_fetch,
+    "FindCoordinatorRequest": _lower_find_coordinator,
+    "FindCoordinatorResponse": _lower_found_coordinator,
 }

@@ -193,13 +193,12 @@ class TestTheBatch:
         self, address: str, kafka_topic: str, kafka_cluster: LocalCluster, codec: Codec
     ) -> None:
         _set_config(address, kafka_topic, "compression.type", "gzip" if codec is not Codec.GZIP else "lz4")
+        _set_config(address, kafka_topic, "max.message.bytes", str(50 * MB))
         bomb = compress(codec, bytes(300 * MB))
         head = bytearray(batch(b"x"))[:HEADER_SIZE]
         bad = head + bomb
         struct.pack_into(">i", bad, 8, len(bad) - 12)
         seal(bad, attributes=int(codec))
-        if len(bad) > 1_000_000:
-            pytest.skip(f"{codec.name} does not shrink zeros enough to fit into a request")
         before = memory(kafka_cluster)
         with Raw(address) as raw:
             error, _ = produce(raw, kafka_topic, bytes(bad))
@@ -270,12 +269,12 @@ class TestSlowAndSilentClients:
         deaf.sock.settimeout(1.0)
         asked = 0
         try:
-            while asked < 20_000:  # each asks for 4 MB that nobody takes
+            while asked < 500_000:  # each asks for 4 MB that nobody takes
                 deaf.send(fetch_frame(kafka_topic, 0, partition_max_bytes=8 * MB) * 50)
                 asked += 50
         except TimeoutError:
             pass  # the broker stopped reading, as it should
-        assert asked < 20_000
+        assert asked < 500_000
         with Raw(address) as other:
             assert produce(other, kafka_topic, batch(b"in between"))[0] == 0
         assert memory(kafka_cluster) - before < 40 * MB

@@ -43,10 +43,11 @@ def consume(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Print the records of a topic as they come, until Ctrl-C, --count or --idle-timeout; --json: one object a line."""
-    from kafka_classic.client import simple
-
     position = read_position(start)
     as_text = compile_format(template)
+
+    from kafka_classic.client import simple
+
     out = sys.stdout.buffer
     with connect(bootstrap) as cluster:
         offsets = _start_offsets(cluster, topic, partition, position)

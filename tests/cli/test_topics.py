@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from kafka_classic.cli.main import run
 from kafka_classic.testing.cluster import LocalCluster
-
-
-class CommandLine:
-    """Runs commands in this process against the test cluster, with files for standard input and output."""
-
-    def __init__(self, bootstrap: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.bootstrap = bootstrap
-        self._folder = folder
-        self._patch = patch
-
-    def __call__(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> str:
-        source = self._folder / "stdin"
-        source.write_bytes(stdin)
-        out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
-        with open(source) as given, self._patch.context() as patch:
-            patch.setattr(sys, "stdin", given)
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            patch.setenv("KAFKA_CLASSIC_BOOTSTRAP", self.bootstrap)
-            patch.delenv("KAFKA_CLASSIC_DEBUG", raising=False)
-            ended = run(arguments)
-            out.flush()
-        text = out.buffer.getvalue().decode(errors="surrogateescape")
-        assert ended == code, err.getvalue()
-        return text if code == 0 else err.getvalue()
+from tests.cli.command import CommandLine
 
 
 @pytest.fixture
 def cli(kafka_cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return CommandLine(kafka_cluster.bootstrap, tmp_path, monkeypatch)
+    return CommandLine(tmp_path, monkeypatch, kafka_cluster.bootstrap)
 
 
 def test_a_topic_lives_from_create_to_delete(cli: CommandLine) -> None:
@@ -171,11 +144,11 @@ def test_dumping_and_verifying_a_live_brokers_files(cli: CommandLine, kafka_clus
     assert "0 with faults" in cli("log", "verify", folder)
 
 
-def test_completion_offers_the_clusters_topics(cli: CommandLine) -> None:
+def test_completion_offers_the_clusters_topics(cli: CommandLine, kafka_cluster: LocalCluster) -> None:
     cli("topics", "create", "completed-one")
     from kafka_classic.cli.complete import topic_names
 
     class Context:
-        params = {"bootstrap": cli.bootstrap}  # noqa: RUF012
+        params = {"bootstrap": kafka_cluster.bootstrap}  # noqa: RUF012
 
     assert topic_names(Context(), "completed-") == ["completed-one"]  # type: ignore[arg-type]

@@ -79,6 +79,7 @@ class BrokerRegistry:
         self._clock = clock
         self._mine: BrokerInfo | None = None
         self._hooked = False
+        self._holds_address = False
         self._registered_again: Callable[[BrokerInfo], None] | None = None
         self._refused: Callable[[BrokerIdTaken], None] | None = None
 
@@ -86,14 +87,18 @@ class BrokerRegistry:
         self,
         info: BrokerInfo,
         *,
+        holds_address: bool = False,
         registered_again: Callable[[BrokerInfo], None] | None = None,
         refused: Callable[[BrokerIdTaken], None] | None = None,
     ) -> BrokerInfo:
         """Registers this broker for as long as its session lives, and again by itself in every later session.
 
+        `holds_address` says that the caller listens on the address it registers: a znode that names the same address is
+        then of a broker that cannot be alive, and is replaced at once rather than waited for until it expires.
         `registered_again(info)` is called after each later registration, `refused(error)` if another broker took the
         id in between. Raises BrokerIdTaken if another live broker has the id.
         """
+        self._holds_address = holds_address
         registered = self._register(info)
         self._mine, self._registered_again, self._refused = info, registered_again, refused
         if not self._hooked:
@@ -162,6 +167,10 @@ class BrokerRegistry:
                     f"broker id {info.id} is taken by {there.host}:{there.port}; "
                     "choose another broker.id or stop that broker"
                 )
+            if self._holds_address:
+                log.info("broker %d: the znode of its earlier life still stands and is replaced", info.id)
+                self._nodes.delete(path)
+                continue
             if not waited:
                 log.info("broker %d: the znode of its earlier life still stands; waiting for it to expire", info.id)
                 waited = True

@@ -79,7 +79,7 @@ class Broker:
         self._followed.wait()
         self.housekeeping = Housekeeping(self)
         self.server.serve()
-        self.broker_registry.register(self._info())
+        self.broker_registry.register(self._info(), holds_address=True)
         self.view.wait_until(lambda: settings.broker_id in self.view.brokers, 30.0)
 
     def stop(self) -> None:

@@ -79,6 +79,17 @@ def test_a_znode_that_looks_like_ones_own_but_never_goes_is_refused_in_the_end(
         BrokerRegistry(connect(hosts, handler, timeout_s=1.0)).register(BrokerInfo(1, "h", 9092))
 
 
+def test_a_broker_that_holds_its_address_replaces_the_znode_of_its_earlier_life(
+    connect: Connect, session: Session, hosts: str
+) -> None:
+    earlier = BrokerRegistry(connect(hosts, timeout_s=60.0))
+    first = earlier.register(BrokerInfo(id=1, host="h", port=9092))
+    again = BrokerRegistry(session).register(BrokerInfo(id=1, host="h", port=9092), holds_address=True)
+    assert again.epoch > first.epoch
+    with pytest.raises(BrokerIdTaken):
+        BrokerRegistry(connect(hosts)).register(BrokerInfo(id=1, host="h", port=9093), holds_address=True)
+
+
 def test_an_expired_broker_registers_again_by_itself(session: Session, connect: Connect, hosts: str) -> None:
     again: list[BrokerInfo] = []
     registry = BrokerRegistry(session)

@@ -55,8 +55,11 @@ def run(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): not a failure, and nothing more can be said to it.
+    except (BrokenPipeError, SystemExit) as end:
+        # typer makes a code 1 of a broken pipe. The reader of our output left (`| head`): not a failure, and nothing
+        # more can be said to it.
+        if not isinstance(end.__context__ or end, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as failure:

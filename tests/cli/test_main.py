@@ -13,6 +13,9 @@ import pytest
 import typer
 
 from kafka_classic.cli import main
+from kafka_classic.log.config import LogConfig
+from kafka_classic.log.log import Log
+from kafka_classic.records.encode import encode_batch
 
 
 def kafka_classic(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -139,3 +142,13 @@ def test_completion_of_a_topic_name_gives_up_quietly_without_a_cluster() -> None
         COMP_CWORD="4",
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig())
+    log.append(bytearray(encode_batch([(None, b"x" * 100, [], 1000)] * 5000)))
+    log.close()
+    command = f"{sys.executable} -P -m kafka_classic.cli log dump {tmp_path}/t-0 --records | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1

@@ -1,10 +1,11 @@
-"""The encoder of record batches: it works by columns, because a loop over records in Python is three times slower.
+"""The encoder of record batches, by columns: three times as fast as a loop where the values are of one size.
 
 A record is seven pieces: its length; attributes with both deltas; key length; key; value length; value; headers. Each
 kind of piece is made for all records at once by `map` over tables of encodings, laid out in one list by slice
 assignment and joined once. Two observations save most of the rest: records of one batch mostly share a timestamp,
 and then the second piece depends on nothing but the record's place; where the keys are null and the values are of one
-size as well, so does everything before the value.
+size as well, so does everything before the value. Where they are not, columns gain but little
+over a loop with the same tables.
 
 Measured, one core, 1,000 values of 200 bytes: see bench/records.py. The plain twin stands in tests/records/plain.py.
 """
@@ -131,7 +132,7 @@ def _pieces(
     else:
         deltas = tuple(varint(delta) + after for delta in given_deltas)
     times = {timestamp: _time_deltas[timestamp - base] for timestamp in set(timestamps)}
-    middles = [*map(bytes.__add__, map(times.__getitem__, timestamps), deltas)]
+    middles: list[bytes] = [*map(add, map(times.__getitem__, timestamps), deltas)]
     sizes = map(add, map(len, middles), map(_framed_sizes.__getitem__, value_lengths))
     columns: list[Iterable[bytes]] = [middles]
     if not no_keys:

@@ -1,4 +1,4 @@
-"""Runs of records of one shape, found and read by strided slices, in C: four times as fast as a loop over records.
+"""Runs of records of one shape, found and read by strided slices, in C: more than twice as fast as a loop.
 
 Records that differ in nothing but timestamp, offset and content lie at equal distances, so that `data[at::size]` is
 a column: the same byte of every record. Equal first bytes prove equal lengths, and by induction that the next record

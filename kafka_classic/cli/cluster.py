@@ -46,7 +46,9 @@ def up(
     directory: Directory = DEFAULT_DIR,
     zookeeper: Annotated[
         str | None,
-        typer.Option("--zookeeper", metavar="HOSTS", help="A ZooKeeper that runs already; else one is started."),
+        typer.Option(
+            "--zookeeper", metavar="HOSTS", help="A ZooKeeper that runs already; as before, else one is started."
+        ),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running and return; stop it with `down`.")] = False,
 ) -> None:
@@ -60,6 +62,8 @@ def up(
     before = read_state(directory)
     brokers = brokers or (len(before.brokers) if before else 1)
     port = port or _former_port(before) or DEFAULT_PORT
+    if zookeeper is None and before is not None and before.embedded is None:
+        zookeeper = before.zookeeper
     if port + brokers - 1 > 65535:
         raise CommandFailed(f"{brokers} brokers from port {port} on do not fit below 65536", "a lower --port")
     cluster = LocalCluster(

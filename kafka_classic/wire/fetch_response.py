@@ -20,9 +20,9 @@ FIRST_WITH_ENDPOINTS: Final = 16
 NO_TAGS: Final = b"\0"
 
 INT32: Final = struct.Struct(">i")
-# size, correlation id(, header tags), throttle time(, error, session id)(, count of topics)
-HEAD_4: Final = struct.Struct(">iiii")
-HEAD_7: Final = struct.Struct(">iiihii")
+# size, correlation id(, header tags), throttle time(, error, session id)
+HEAD_4: Final = struct.Struct(">iii")
+HEAD_7: Final = struct.Struct(">iiihi")
 HEAD_12: Final = struct.Struct(">iiBihi")
 # partition, error, high watermark, last stable offset(, log start offset), no aborted transactions(, preferred replica)
 # and, in classic versions, the size of the records
@@ -65,72 +65,62 @@ def write_fetch_response(
 ) -> list[bytes]:
     """Return the frame in one piece more than there are partitions with records; each one's records go in between."""
     if version >= FIRST_FLEXIBLE:
-        pieces, size = _flexible(version, correlation_id, throttle_ms, error, session_id, topics, node_endpoints)
+        pieces, size = _flexible(version, topics, node_endpoints)
     else:
-        pieces, size = _classic(version, correlation_id, throttle_ms, error, session_id, topics)
+        pieces, size = _classic(version, topics)
     for piece in pieces:
         size += len(piece)
-    INT32.pack_into(pieces[0], 0, size - 4)
-    return [bytes(piece) for piece in pieces]
+    # The head comes last because only now the size is known; it counts itself, but not its own size bytes.
+    if version >= FIRST_FLEXIBLE:
+        head = HEAD_12.pack(size + HEAD_12.size - 4, correlation_id, 0, throttle_ms, error, session_id)
+    elif version >= 7:
+        head = HEAD_7.pack(size + HEAD_7.size - 4, correlation_id, throttle_ms, error, session_id)
+    else:
+        head = HEAD_4.pack(size + HEAD_4.size - 4, correlation_id, throttle_ms)
+    pieces[0] = head + pieces[0]
+    return pieces
 
 
 def _flexible(
-    version: int,
-    correlation_id: int,
-    throttle_ms: int,
-    error: int,
-    session_id: int,
-    topics: Sequence[tuple[Topic, Sequence[PartitionOut]]],
-    node_endpoints: Sequence[Endpoint],
-) -> tuple[list[bytearray], int]:
-    piece = bytearray(HEAD_12.pack(0, correlation_id, 0, throttle_ms, error, session_id))
-    piece += uvarint(len(topics) + 1)
-    pieces = [piece]
+    version: int, topics: Sequence[tuple[Topic, Sequence[PartitionOut]]], node_endpoints: Sequence[Endpoint]
+) -> tuple[list[bytes], int]:
+    pieces: list[bytes] = []
+    run = [uvarint(len(topics) + 1)]
     all_records = 0
     for topic, partitions in topics:
-        piece += topic_bytes(topic, True)
-        piece += uvarint(len(partitions) + 1)
+        run += (topic_bytes(topic, True), uvarint(len(partitions) + 1))
         for index, code, high_watermark, stable, start, records, replica, tags in partitions:
-            piece += PARTITION_12.pack(index, code, high_watermark, stable, start, 0, replica)
-            piece += uvarint(records + 1)
+            run += (PARTITION_12.pack(index, code, high_watermark, stable, start, 0, replica), uvarint(records + 1))
             if records:
                 all_records += records
-                piece = bytearray()
-                pieces.append(piece)
-            piece += tags
-        piece += NO_TAGS
-    piece += _endpoints(node_endpoints) if node_endpoints and version >= FIRST_WITH_ENDPOINTS else NO_TAGS
+                pieces.append(b"".join(run))
+                run = [tags]
+            else:
+                run.append(tags)
+        run.append(NO_TAGS)
+    run.append(_endpoints(node_endpoints) if node_endpoints and version >= FIRST_WITH_ENDPOINTS else NO_TAGS)
+    pieces.append(b"".join(run))
     return pieces, all_records
 
 
-def _classic(
-    version: int,
-    correlation_id: int,
-    throttle_ms: int,
-    error: int,
-    session_id: int,
-    topics: Sequence[tuple[Topic, Sequence[PartitionOut]]],
-) -> tuple[list[bytearray], int]:
-    if version >= 7:
-        piece = bytearray(HEAD_7.pack(0, correlation_id, throttle_ms, error, session_id, len(topics)))
-    else:
-        piece = bytearray(HEAD_4.pack(0, correlation_id, throttle_ms, len(topics)))
-    pieces = [piece]
+def _classic(version: int, topics: Sequence[tuple[Topic, Sequence[PartitionOut]]]) -> tuple[list[bytes], int]:
+    pieces: list[bytes] = []
+    run = [INT32.pack(len(topics))]
     all_records = 0
     for topic, partitions in topics:
-        piece += topic_bytes(topic, False)
-        piece += INT32.pack(len(partitions))
+        run += (topic_bytes(topic, False), INT32.pack(len(partitions)))
         for index, code, high_watermark, stable, start, records, replica, _ in partitions:
             if version >= 11:
-                piece += PARTITION_11.pack(index, code, high_watermark, stable, start, -1, replica, records)
+                run.append(PARTITION_11.pack(index, code, high_watermark, stable, start, -1, replica, records))
             elif version >= 5:
-                piece += PARTITION_5.pack(index, code, high_watermark, stable, start, -1, records)
+                run.append(PARTITION_5.pack(index, code, high_watermark, stable, start, -1, records))
             else:
-                piece += PARTITION_4.pack(index, code, high_watermark, stable, -1, records)
+                run.append(PARTITION_4.pack(index, code, high_watermark, stable, -1, records))
             if records:
                 all_records += records
-                piece = bytearray()
-                pieces.append(piece)
+                pieces.append(b"".join(run))
+                run = []
+    pieces.append(b"".join(run))
     return pieces, all_records
 
 

@@ -6,9 +6,10 @@ and its shape is kept by the connection that it came on.
 """
 
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from kafka_classic.wire.errors import MalformedRequest
 from kafka_classic.wire.varint import Buffer, read_uvarint, uvarint
 
 if TYPE_CHECKING:
@@ -121,16 +122,32 @@ class ProduceShape:
             if start < frame_end and start + INT32.unpack_from(buf, pos)[0] == frame_end:
                 return start, frame_end
             return None
-        end = frame_end - len(self.suffix)
-        # The length is a varint, of three bytes at most for all but the largest batches.
-        size = shift = 0
-        while pos < end and shift < 35:
-            byte: Any = buf[pos]
-            pos += 1
-            size |= (byte & 127) << shift
+        suffix = self.suffix
+        end = frame_end - len(suffix)
+        if end - pos < 5:
+            return None  # no batch is that short
+        size = buf[pos]
+        if size > 127:
+            byte = buf[pos + 1]
             if byte < 128:
-                if size > 1 and pos + size - 1 == end and buf.startswith(self.suffix, end):
-                    return pos, end
-                return None
-            shift += 7
+                size = size & 127 | byte << 7
+                pos += 2
+            else:
+                last = buf[pos + 2]
+                if last < 128:
+                    size = size & 127 | (byte & 127) << 7 | last << 14
+                    pos += 3
+                else:
+                    size, pos = self._long_length(buf, pos)
+        else:
+            pos += 1
+        if size > 1 and pos + size - 1 == end and buf.startswith(suffix, end):
+            return pos, end
         return None
+
+    @staticmethod
+    def _long_length(buf: bytes | bytearray, pos: int) -> tuple[int, int]:
+        try:
+            return read_uvarint(buf, pos)
+        except (IndexError, MalformedRequest):
+            return 0, pos

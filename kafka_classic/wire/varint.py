@@ -34,6 +34,8 @@ def uvarint(value: int) -> bytes:
         return _SMALL[value]
     if value < 16384:
         return bytes((value & 127 | 128, value >> 7))
+    if value < 2097152:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

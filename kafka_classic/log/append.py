@@ -1,7 +1,7 @@
 """Appending: a batch gets its offset and joins the tail, and one write commits all that is staged.
 
 Hot: one staged batch of one message costs about 0.6 µs (bench/log.py), because everything rare - an index entry, a
-roll, a new leader epoch, an idempotent producer - hides behind a few compares of integers. What the index must hold is
+roll, a new leader epoch - hides behind a few compares of integers. What the index must hold is
 said plainly in IndexBuilder, which recovery uses, and the tests compare both.
 """
 
@@ -41,16 +41,17 @@ class AppendableLog(LogState):
         base = self._next
         after = base + header[6] + 1
         timestamp = header[8]
-        # Everything that is rare is behind these compares: an index entry, a roll, a new epoch, an idempotent
-        # producer, a classic or a failed log (both have a limit of -1).
+        # Everything that is rare is behind these compares: an index entry, a roll, a new epoch, a classic or a failed
+        # log (both have a limit of -1).
         if (
             end > self._limit
             or timestamp > self._timestamp_limit
-            or header[9] != -1
             or leader_epoch != self._epoch
             or after > self._offset_limit
         ):
             return self._stage_with_care(view, header, leader_epoch)
+        if header[9] != -1:
+            self.producers.accept(header, base)
         _place(view, 0, base, length, leader_epoch)
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
@@ -152,6 +153,8 @@ class AppendableLog(LogState):
         position, size, segment = self._position, len(view), self._active
         if position == 0:
             segment.first_timestamp = header[8]
+            self._position = size
+            self._limits()
         elif position + size - self._last_entry > self._index_interval:
             index, times = segment.index, segment.times
             assert isinstance(index, GrowingOffsetIndex)
@@ -160,6 +163,7 @@ class AppendableLog(LogState):
             if not self._classic:
                 times.add(self._max_timestamp, self._max_timestamp_offset - segment.base)
             self._last_entry = position
+            self._limits()
         if header[8] > self._max_timestamp:
             self._max_timestamp = header[8]
             self._max_timestamp_offset = base
@@ -178,7 +182,6 @@ class AppendableLog(LogState):
             if len(self._tail) > LONGEST_TAIL:
                 tail, self._tail = self._tail, bytearray()
                 self._write((tail,))
-        self._limits()
 
     def _write(self, pieces: Sequence[Buffer]) -> None:
         """Write staged bytes behind those that are in the active file; they stay unseen until `commit`."""

@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 from .checkpoint import CorruptCheckpoint, read_checkpoint, write_checkpoint
 from .config import LogConfig
 from .errors import StorageError
-from .files import replace, sync_path
+from .files import replace
 from .log import Log
 from .metadata import check_owner, read_topic_id, write_topic_id
 
@@ -97,8 +97,6 @@ class LogDir:
             folder.mkdir(exist_ok=True)
             if known is None:
                 write_topic_id(folder, topic_id)
-            if fresh:
-                sync_path(self.path)
         except OSError as error:
             raise StorageError(
                 error.errno,
@@ -137,6 +135,10 @@ class LogDir:
         folder.rename(aside)
         log.warning("%s belongs to no topic of this cluster and is set aside as %s", folder.name, aside.name)
         return aside
+
+    def set_aside_strays(self) -> list[Path]:
+        """Set aside all that was found but never opened: call it when every partition of the cluster is open."""
+        return [self.set_aside(*key) for key in list(self.found)]
 
     def _forget(self, topic: str, partition: int) -> None:
         for table in (self._points, self._starts, self.found):
@@ -183,7 +185,8 @@ class LogDir:
         """Close all logs; the marker of a clean stop is written last, and only if all is well."""
         if self._lock < 0:
             return
-        well = True
+        # What was never opened was not recovered either: a marker would call it clean.
+        well = self.clean or not self.found
         for opened in self.logs.values():
             well &= opened.failed is None
             try:

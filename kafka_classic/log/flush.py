@@ -52,6 +52,7 @@ class FlushJob:
                 self._epochs()
             if self._folder is not None:
                 sync_path(self._folder)
+                sync_path(self._folder.parent)  # in which a new log's folder stands
         except OSError as error:
             self.error = error
 

@@ -42,13 +42,17 @@ class WrittenBatch(NamedTuple):
         return (self.last_sequence - self.records + 1) & SEQUENCE_MASK
 
 
+_batch = WrittenBatch._make
+
+
 class Producer:
     """One producer's epoch and last batches."""
 
-    __slots__ = ("batches", "epoch", "timestamp")
+    __slots__ = ("batches", "due", "epoch", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.due = NO_SEQUENCE  # the sequence to come next, once there was one
         self.timestamp = -1
         self.batches: deque[WrittenBatch] = deque(maxlen=KEPT)
 
@@ -61,6 +65,19 @@ class ProducerState:
     def __init__(self, classic: bool = False) -> None:
         self.classic = classic
         self.producers: dict[int, Producer] = {}
+
+    def accept(self, header: Header, base_offset: int) -> None:
+        """Check and take note in one: the batch that is due needs no look at the others."""
+        producer = self.producers.get(header[9])
+        if producer is None or producer.due != header[11] or producer.epoch != header[10] or header[5] & CONTROL:
+            self.check(header)
+            self.add(header, base_offset)
+            return
+        records = header[12] if self.classic else header[6] + 1
+        last = (header[11] + records - 1) & SEQUENCE_MASK
+        producer.due = (last + 1) & SEQUENCE_MASK
+        timestamp = producer.timestamp = header[8]
+        producer.batches.append(_batch((last, base_offset, records, timestamp)))
 
     def check(self, header: Header) -> None:
         """Refuse a batch of a client that must not be written; nothing is changed."""
@@ -83,7 +100,7 @@ class ProducerState:
             )
         if header[5] & CONTROL or not producer.batches:
             return
-        expected = 0 if epoch != producer.epoch else (producer.batches[-1].last_sequence + 1) & SEQUENCE_MASK
+        expected = 0 if epoch != producer.epoch else producer.due
         if first != expected:
             raise OutOfOrderSequence(
                 f"producer {header[9]} (epoch {epoch}) sent sequence {first} where {expected} is due"
@@ -97,10 +114,12 @@ class ProducerState:
         elif header[10] > producer.epoch:
             producer.epoch = header[10]
             producer.batches.clear()
+            producer.due = NO_SEQUENCE
         producer.timestamp = header[8]
         if not header[5] & CONTROL and header[11] >= 0:
             count = self._count(header)
             last = (header[11] + count - 1) & SEQUENCE_MASK
+            producer.due = (last + 1) & SEQUENCE_MASK
             producer.batches.append(WrittenBatch(last, base_offset, count, header[8]))
 
     def _count(self, header: Header) -> int:
@@ -137,5 +156,6 @@ class ProducerState:
                 producer = state.producers[number] = Producer(epoch)
             producer.timestamp = timestamp
             if offset >= 0:
+                producer.due = (last + 1) & SEQUENCE_MASK
                 producer.batches.append(WrittenBatch(last, offset - delta, delta + 1, timestamp))
         return state

@@ -5,19 +5,21 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 
-from kafka_classic.records.batch import LOG_OVERHEAD
+from kafka_classic.records.batch import HEADER_SIZE, LOG_OVERHEAD
 
 from .classic import BatchStarts, begins_at
 from .files import OpenFile, replace
 from .index import GrowingOffsetIndex, GrowingTimeIndex, OffsetIndex, TimeIndex
-from .scan import CHUNK, Header, Scan
+from .scan import CHUNK, SMALLEST, Header, Scan
 
 log = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 FARTHEST = 2**31 - 1  # a relative offset is a signed int in Kafka's index
-A_LOOK_AHEAD = 1000
+A_LOOK_AHEAD = 200
+_AT = Struct(">qi11xi")  # base offset, length and last offset delta of a batch
 
 
 def segment_path(folder: Path, base: int, suffix: str = ".log") -> Path:
@@ -34,6 +36,7 @@ class Segment:
     __slots__ = (
         "_index",
         "_max_timestamp",
+        "_sound",
         "_times",
         "base",
         "classic",
@@ -61,6 +64,7 @@ class Segment:
         self.flushed = False
         self.max_timestamp_offset = base
         self._max_timestamp: int | None = None
+        self._sound = False
         self._index: OffsetIndex | None = BatchStarts() if classic else None
         self._times: TimeIndex | None = TimeIndex.empty() if classic else None
 
@@ -70,6 +74,10 @@ class Segment:
         segment = cls(folder, base, size=0, next_offset=base, interval=interval, classic=classic)
         segment.file = OpenFile(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         segment.created = now_ms
+        if not classic:
+            # Empty until the segment is closed: its entries are in memory, and a crash rebuilds them.
+            for suffix in (".index", ".timeindex"):
+                segment.path_of(suffix).write_bytes(b"")
         segment.activate(None if classic else OffsetIndex.empty(), TimeIndex.empty(), NO_TIMESTAMP, base)
         return segment
 
@@ -162,7 +170,9 @@ class Segment:
         try:
             index, times = OffsetIndex.map(self.path_of(".index")), TimeIndex.map(self.path_of(".timeindex"))
             self._index, self._times = index, times
-            self.check_indexes(index, times)
+            if not self._sound:
+                self.check_indexes(index, times)
+                self._sound = True
         except (FileNotFoundError, ValueError) as reason:
             log.warning("building the index of %s anew: %s", self.path, reason)
             self.rebuild()
@@ -218,6 +228,9 @@ class Segment:
         found, position = self.index.at_offset(min(relative, FARTHEST))
         if found == relative:
             return position
+        position, held = self._hop(position, offset)
+        if held:
+            return position
         starts = self._index if isinstance(self._index, BatchStarts) else None
         for at, header in self.batches(position, chunk=max(2 * self.interval, 128)):
             if header[0] + header[6] >= offset:
@@ -225,6 +238,22 @@ class Segment:
             if starts is not None:
                 starts.learn(at, self.interval)
         return None
+
+    def _hop(self, position: int, offset: int) -> tuple[int, bool]:
+        """From batch to batch within one read: in most cases it holds all between two index entries.
+
+        Returns the position of the batch that holds the offset, and True; or of one before it, and False.
+        """
+        data = os.pread(self.open().fd, min(self.interval + HEADER_SIZE, self.size - position), position)
+        at, end = 0, len(data) - HEADER_SIZE
+        while at <= end:
+            base, length, delta = _AT.unpack_from(data, at)
+            if base + delta >= offset:
+                return position + at, True
+            if length < SMALLEST:
+                break  # damage: the walk that follows says so
+            at += length + LOG_OVERHEAD
+        return position, False
 
     def end_within(self, position: int, limit: int) -> tuple[int, int]:
         """The end of as many whole batches from `position` on as end at or before `limit`, and the offset there.

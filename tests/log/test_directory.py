@@ -157,6 +157,30 @@ def test_a_folder_of_an_older_topic_of_the_same_name_is_set_aside(tmp_path: Path
     third.close()
 
 
+def test_what_the_cluster_does_not_know_is_set_aside(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    for partition in range(3):
+        directory.open("t", partition, ID, SMALL)
+    directory.close()
+    again = opened(tmp_path)
+    again.open("t", 1, ID, SMALL)
+    assert sorted(path.name.split(".")[0] for path in again.set_aside_strays()) == ["t-0", "t-2"]
+    again.close()
+    assert (tmp_path / CLEAN_MARKER).exists()
+    assert set(read_checkpoint(tmp_path / RECOVERY_POINTS)) == {("t", 1)}
+
+
+def test_a_clean_stop_does_not_vouch_for_what_was_never_opened(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    for partition in range(2):
+        directory.open("t", partition, ID, SMALL)
+    directory._unlock()
+    again = opened(tmp_path)
+    again.open("t", 0, ID, SMALL)
+    again.close()
+    assert not (tmp_path / CLEAN_MARKER).exists()
+
+
 def test_opening_twice_gives_the_same_log(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open("t", 0, ID, SMALL)

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_classic.log.dump import SegmentFile, verify
 from kafka_classic.log.log import Log
+from kafka_classic.records.batch import seal
 from kafka_classic.records.codecs import Codec
 from tests.log.batches import SMALL, SMALL_CLASSIC, a_clock, batch, fill
 
@@ -64,9 +65,15 @@ def test_every_kind_of_damage_is_found(tmp_path: Path) -> None:
     assert verify(path) == []
 
 
-def test_a_batch_that_lies_about_its_records_is_found_when_they_are_looked_at(tmp_path: Path) -> None:
-    from kafka_classic.records.batch import seal
+def test_the_last_segment_of_a_running_broker_has_no_findings(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
+    fill(log, 60)
+    assert log.segments[-1].path_of(".index").exists()
+    for segment in log.segments:
+        assert verify(segment.path, records=True) == []
 
+
+def test_a_batch_that_lies_about_its_records_is_found_when_they_are_looked_at(tmp_path: Path) -> None:
     lying = batch(b"a", b"b")
     seal(lying, record_count=3, last_offset_delta=2)
     path = tmp_path / "00000000000000000000.log"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-import confluent_kafka.admin
 import pytest
 
 from kafka_classic.testing.cluster import LocalCluster
@@ -15,9 +14,8 @@ from tests.clients.parties import DEADLINE_S, Party, need_kcat
 from tests.clients.with_aiokafka import Aiokafka
 from tests.clients.with_kafka_python import KafkaPython
 from tests.clients.with_kcat import Kcat
-from tests.clients.with_librdkafka import Librdkafka
+from tests.clients.with_librdkafka import Librdkafka, admin_module, admin_of
 
-librdkafka_admin: Any = confluent_kafka.admin  # its types leave out half of what it exports
 PARTIES: tuple[Party, ...] = (Librdkafka(), Kcat(), KafkaPython(), Aiokafka())
 
 
@@ -60,9 +58,8 @@ def fresh_name(request: pytest.FixtureRequest) -> str:
 
 
 def create(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None) -> None:
-    admin = librdkafka_admin.AdminClient({"bootstrap.servers": bootstrap})
-    topic = librdkafka_admin.NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
-    admin.create_topics([topic])[name].result(DEADLINE_S)
+    topic = admin_module.NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
+    admin_of(bootstrap).create_topics([topic])[name].result(DEADLINE_S)
 
 
 @pytest.fixture

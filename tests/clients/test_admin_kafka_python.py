@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_a_topic_is_created_with_partitions_and_settings_and_described(admin: An
     assert [
         (p["partition_index"], p["leader_id"], p["replica_nodes"], p["isr_nodes"]) for p in described["partitions"]
     ] == [(number, 0, [0], [0]) for number in range(4)]
-    (by_id,) = admin.describe_topics([described["topic_id"]])
+    (by_id,) = admin.describe_topics([uuid.UUID(described["topic_id"])])
     assert by_id["name"] == unmade_topic
     assert set(configs_of(admin, unmade_topic, "modified")) == {"segment.bytes"}
 
@@ -105,7 +106,7 @@ def test_a_topic_is_deleted_by_name_and_by_id(admin: Any, make_topic: MakeTopic)
     first, second = make_topic(), make_topic()
     (described,) = admin.describe_topics([second])
     admin.delete_topics([first])
-    admin.delete_topics([described["topic_id"]])
+    admin.delete_topics([uuid.UUID(described["topic_id"])])
     until(lambda: not {first, second} & set(admin.list_topics()), "the deletion")
     with pytest.raises(kafka.errors.UnknownTopicOrPartitionError):
         admin.delete_topics([first])

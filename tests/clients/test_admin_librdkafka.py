@@ -12,24 +12,24 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
-from tests.clients.conftest import MakeTopic, librdkafka_admin
+from tests.clients.conftest import MakeTopic
 from tests.clients.parties import DEADLINE_S, Refused, Sent, need_kcat, numbered, values
 from tests.clients.waiting import until
 from tests.clients.with_kcat import kcat
-from tests.clients.with_librdkafka import Librdkafka, error_name
+from tests.clients.with_librdkafka import Librdkafka, admin_module, admin_of, error_name
 
-NewTopic: Any = librdkafka_admin.NewTopic
-NewPartitions: Any = librdkafka_admin.NewPartitions
-OffsetSpec: Any = librdkafka_admin.OffsetSpec
-ConfigResource: Any = librdkafka_admin.ConfigResource
-ConfigEntry: Any = librdkafka_admin.ConfigEntry
-ConfigSource: Any = librdkafka_admin.ConfigSource
-Op: Any = librdkafka_admin.AlterConfigOpType
+NewTopic: Any = admin_module.NewTopic
+NewPartitions: Any = admin_module.NewPartitions
+OffsetSpec: Any = admin_module.OffsetSpec
+ConfigResource: Any = admin_module.ConfigResource
+ConfigEntry: Any = admin_module.ConfigEntry
+ConfigSource: Any = admin_module.ConfigSource
+Op: Any = admin_module.AlterConfigOpType
 
 
 @pytest.fixture(scope="module")
 def admin(bootstrap: str) -> Any:
-    return librdkafka_admin.AdminClient({"bootstrap.servers": bootstrap})
+    return admin_of(bootstrap)
 
 
 def only(futures: dict[Any, Any]) -> Any:

@@ -8,16 +8,17 @@ import itertools
 import aiokafka
 import kafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from tests.clients import with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import Lying, batches_on_disk, partition_dir
 from tests.clients.parties import CODECS, DEADLINE_S, Got, Party, Sent, numbered, values
 from tests.clients.waiting import until
 from tests.clients.with_aiokafka import consuming
 from tests.clients.with_kafka_python import consumer_of
-from tests.clients.with_librdkafka import READER, Librdkafka, deliver
+from tests.clients.with_librdkafka import Librdkafka, deliver
 
 CLASSIC = {"classic": "true", "segment.bytes": "4000", "flush.messages": "1"}
 COUNT = 120
@@ -37,7 +38,7 @@ def _messages(partition: int) -> list[Sent]:
 
 
 def _end(bootstrap: str, topic: str, partition: int) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+    consumer = with_librdkafka.consumer_of(bootstrap)
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=DEADLINE_S)[1])
     finally:
@@ -61,13 +62,8 @@ def written(bootstrap: str, cluster: LocalCluster, make_topic: MakeTopic) -> str
     if not _written:
         topic = make_topic(partitions=len(CODECS), configs=CLASSIC)
         for partition, codec in enumerate(CODECS):
-            producer = Producer(
-                {
-                    "bootstrap.servers": bootstrap,
-                    "compression.codec": codec,
-                    "batch.num.messages": BATCH,
-                    "linger.ms": 50,
-                }
+            producer = with_librdkafka.producer_of(
+                bootstrap, {"compression.codec": codec, "batch.num.messages": BATCH, "linger.ms": 50}
             )
             deliver(producer, topic, _messages(partition))
             _flushed(bootstrap, cluster, topic, partition)

@@ -6,11 +6,11 @@ import random
 import time
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Consumer, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
 
 from tests.clients.conftest import PARTIES, MakeTopic
 from tests.clients.parties import DEADLINE_S, Got, Party, Sent, need_kcat, numbered
-from tests.clients.with_librdkafka import READER, next_message
+from tests.clients.with_librdkafka import consumer_of, next_message
 
 HOUR_MS = 3_600_000
 
@@ -31,7 +31,7 @@ def test_a_null_key_a_null_value_and_an_empty_value_are_told_apart(
     sent = [Sent(b"value"), Sent(b"value", b"key"), Sent(None, b"key"), Sent(b"", b"key")]
     if party.name != "kcat":  # which sends no message for an empty line
         sent += [Sent(b""), Sent(b"value", b"")]
-    if party.name in ("librdkafka", "kafka-python"):
+    if party.name == "librdkafka":  # the others want one of the two
         sent.append(Sent(None))
     party.produce(bootstrap, topic, sent)
     assert [(m.key, m.value) for m in _read_by_all(bootstrap, topic)] == [(m.key, m.value) for m in sent]
@@ -46,8 +46,8 @@ def test_headers_arrive_in_order_with_repeated_names(party: Party, bootstrap: st
 
 
 def test_a_header_may_be_null(party: Party, bootstrap: str, make_topic: MakeTopic) -> None:
-    if party.name == "kcat":
-        pytest.skip("kcat cannot send a header without a value")
+    if party.name in ("kcat", "kafka-python"):
+        pytest.skip(f"{party.name} cannot send a header without a value")
     topic = make_topic()
     party.produce(bootstrap, topic, [Sent(b"value", headers=(("nothing", None),))])
     assert _read_by_all(bootstrap, topic)[0].headers == (("nothing", None),)
@@ -64,11 +64,10 @@ def test_messages_of_one_byte_to_ten_megabytes_pass(party: Party, bootstrap: str
     assert [m.value for m in found] == [m.value for m in sent]
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_ten_megabytes_pass_compressed(party: Party, bootstrap: str, make_topic: MakeTopic, codec: str) -> None:
+def test_ten_megabytes_pass_compressed(party: Party, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(configs={"max.message.bytes": str(16 << 20)})
     sent = [Sent(b"ten megabytes of it. " * 500_000)]
-    party.produce(bootstrap, topic, sent, codec=codec)
+    party.produce(bootstrap, topic, sent, codec="zstd")
     assert [m.value for m in _read_by_all(bootstrap, topic)] == [m.value for m in sent]
 
 
@@ -98,7 +97,7 @@ def test_a_consumer_is_told_whose_clock_a_timestamp_is(bootstrap: str, make_topi
     for kind, expected in (("CreateTime", TIMESTAMP_CREATE_TIME), ("LogAppendTime", TIMESTAMP_LOG_APPEND_TIME)):
         topic = make_topic(configs={"message.timestamp.type": kind})
         PARTIES[0].produce(bootstrap, topic, numbered(1))
-        consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+        consumer = consumer_of(bootstrap)
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert next_message(consumer, time.monotonic() + DEADLINE_S).timestamp()[0] == expected
         consumer.close()
@@ -107,10 +106,10 @@ def test_a_consumer_is_told_whose_clock_a_timestamp_is(bootstrap: str, make_topi
 def test_messages_of_one_key_stay_together_and_in_order_over_many_partitions(
     party: Party, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    topic = make_topic(partitions=16)
+    topic = make_topic(partitions=8)
     sent = [Sent(b"%d" % i, b"key %d" % (i % 40), partition=None) for i in range(400)]
     party.produce(bootstrap, topic, sent)
-    found = [m for partition in range(16) for m in party.read(bootstrap, topic, partition=partition)]
+    found = [m for partition in range(8) for m in party.read(bootstrap, topic, partition=partition)]
     assert sorted(int(m.value or b"") for m in found) == list(range(400))
     homes: dict[bytes | None, int] = {}
     last: dict[bytes | None, int] = {}

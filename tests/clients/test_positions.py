@@ -10,14 +10,15 @@ import time
 import aiokafka
 import kafka
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
+from tests.clients import with_librdkafka
 from tests.clients.conftest import PARTIES, MakeTopic
 from tests.clients.parties import DEADLINE_S, Party, Refused, Sent, need_kcat, numbered, values
 from tests.clients.waiting import until
 from tests.clients.with_aiokafka import consuming
 from tests.clients.with_kafka_python import consumer_of
-from tests.clients.with_librdkafka import READER, Librdkafka, next_message
+from tests.clients.with_librdkafka import Librdkafka, next_message
 
 PATIENCE_MS = 25_000  # longer than all of a test takes: a consumer that is not woken fails by the deadline
 ROUNDS = 5
@@ -54,7 +55,7 @@ def test_a_consumer_seeks_back_and_forth(bootstrap: str, make_topic: MakeTopic) 
     topic = make_topic()
     Librdkafka().produce(bootstrap, topic, numbered(100))
     places = (70, 3, 99, 0, 50)
-    consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+    consumer = with_librdkafka.consumer_of(bootstrap)
     deadline = time.monotonic() + DEADLINE_S
     consumer.assign([TopicPartition(topic, 0, 10)])
     assert next_message(consumer, deadline).offset() == 10
@@ -91,7 +92,7 @@ def test_a_consumer_begins_at_either_end(bootstrap: str, make_topic: MakeTopic) 
     assert consumer.beginning_offsets([at]) == {at: 0}
     assert consumer.end_offsets([at]) == {at: 10}
     consumer.close()
-    low_level = Consumer({"bootstrap.servers": bootstrap, **READER})
+    low_level = with_librdkafka.consumer_of(bootstrap)
     assert low_level.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S) == (0, 10)
     low_level.close()
 
@@ -131,8 +132,8 @@ def test_kcat_reads_from_a_time(bootstrap: str, make_topic: MakeTopic) -> None:
 
 def test_a_waiting_librdkafka_gets_each_message_as_it_comes(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    settings = {**READER, "fetch.wait.max.ms": PATIENCE_MS, "enable.partition.eof": False}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    settings = {"fetch.wait.max.ms": PATIENCE_MS, "enable.partition.eof": False}
+    consumer = with_librdkafka.consumer_of(bootstrap, settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
     deadline = time.monotonic() + DEADLINE_S
     for message in numbered(ROUNDS):
@@ -214,7 +215,7 @@ def test_a_consumer_with_small_limits_still_gets_every_message(bootstrap: str, m
 def test_a_consumer_of_many_partitions_gets_all_of_them(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=50)
     PARTIES[0].produce(bootstrap, topic, [Sent(b"%d" % i, partition=i % 50) for i in range(500)])
-    consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+    consumer = with_librdkafka.consumer_of(bootstrap)
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(50)])
     deadline = time.monotonic() + DEADLINE_S
     found: dict[int, list[int]] = {}

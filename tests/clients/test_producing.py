@@ -6,18 +6,13 @@ import asyncio
 
 import kafka
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from kafka_classic.testing.cluster import LocalCluster
+from tests.clients import with_aiokafka, with_kafka_python, with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.parties import DEADLINE_S, Got, Party, Refused, numbered, values
 from tests.clients.waiting import until
-from tests.clients.with_aiokafka import deliver as deliver_async
-from tests.clients.with_aiokafka import producing
-from tests.clients.with_kafka_python import consumer_of, producer_of
-from tests.clients.with_kafka_python import deliver as deliver_python
-from tests.clients.with_librdkafka import Librdkafka, deliver
+from tests.clients.with_librdkafka import Librdkafka, admin_of
 
 TOO_LARGE = "MSG_SIZE_TOO_LARGE|MESSAGE_SIZE_TOO_LARGE|Message size too large"
 UNKNOWN = "UNKNOWN_TOPIC|Unknown topic|TIMEOUT"
@@ -41,14 +36,14 @@ def test_every_level_of_acknowledgement_is_served(
 
 def test_each_client_is_told_the_offsets_of_its_messages(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    assert deliver(Producer({"bootstrap.servers": bootstrap}), topic, numbered(10)) == list(range(10))
-    producer = producer_of(bootstrap)
-    assert deliver_python(producer, topic, numbered(10)) == list(range(10, 20))
+    assert with_librdkafka.deliver(with_librdkafka.producer_of(bootstrap), topic, numbered(10)) == list(range(10))
+    producer = with_kafka_python.producer_of(bootstrap)
+    assert with_kafka_python.deliver(producer, topic, numbered(10)) == list(range(10, 20))
     producer.close()
 
     async def run() -> list[int]:
-        async with producing(bootstrap) as producer:
-            return await deliver_async(producer, topic, numbered(10))
+        async with with_aiokafka.producing(bootstrap) as producer:
+            return await with_aiokafka.deliver(producer, topic, numbered(10))
 
     assert asyncio.run(run()) == list(range(20, 30))
 
@@ -67,22 +62,22 @@ def test_a_topic_is_created_when_a_producer_first_writes_to_it(party: Party, boo
     sent = numbered(5)
     party.produce(bootstrap, unmade_topic, sent)
     assert values(party.read(bootstrap, unmade_topic)) == values(sent)
-    made = AdminClient({"bootstrap.servers": bootstrap}).list_topics(unmade_topic, timeout=DEADLINE_S)
+    made = admin_of(bootstrap).list_topics(unmade_topic, timeout=DEADLINE_S)
     assert len(made.topics[unmade_topic].partitions) == 1
 
 
 def test_a_topic_is_created_when_a_consumer_that_may_asks_for_it(bootstrap: str, unmade_topic: str) -> None:
-    consumer = consumer_of(bootstrap, allow_auto_create_topics=True)
+    consumer = with_kafka_python.consumer_of(bootstrap, allow_auto_create_topics=True)
     consumer.assign([kafka.TopicPartition(unmade_topic, 0)])
     until(lambda: consumer.partitions_for_topic(unmade_topic), "the topic's creation")
     consumer.close()
-    assert unmade_topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=DEADLINE_S).topics
+    assert unmade_topic in admin_of(bootstrap).list_topics(timeout=DEADLINE_S).topics
 
 
 def test_looking_at_a_topic_does_not_create_it(bootstrap: str, unmade_topic: str) -> None:
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     assert unmade_topic not in admin.list_topics()
-    consumer = consumer_of(bootstrap, allow_auto_create_topics=False)
+    consumer = with_kafka_python.consumer_of(bootstrap, allow_auto_create_topics=False)
     consumer.assign([kafka.TopicPartition(unmade_topic, 0)])
     assert not consumer.partitions_for_topic(unmade_topic)
     consumer.close()
@@ -92,24 +87,20 @@ def test_looking_at_a_topic_does_not_create_it(bootstrap: str, unmade_topic: str
 
 @pytest.mark.parametrize("name", ["with space", "umläut", "a" * 250, "..", "a/../b"])
 def test_a_bad_name_is_never_created(bootstrap: str, name: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000})
+    producer = with_librdkafka.producer_of(bootstrap, {"message.timeout.ms": 20_000})
     with pytest.raises(Refused, match=r"TOPIC_EXCEPTION|UNKNOWN_TOPIC|INVALID_TOPIC"):
-        deliver(producer, name, numbered(1))
-    assert name not in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=DEADLINE_S).topics
+        with_librdkafka.deliver(producer, name, numbered(1))
+    assert name not in admin_of(bootstrap).list_topics(timeout=DEADLINE_S).topics
 
 
 def test_an_unknown_topic_stays_unknown_where_auto_creation_is_off(restarted: LocalCluster, unmade_topic: str) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": restarted.bootstrap,
-            "message.timeout.ms": 20_000,
-            "topic.metadata.propagation.max.ms": 100,
-        }
+    producer = with_librdkafka.producer_of(
+        restarted.bootstrap, {"message.timeout.ms": 20_000, "topic.metadata.propagation.max.ms": 100}
     )
     with pytest.raises(Refused, match=UNKNOWN):
-        deliver(producer, unmade_topic, numbered(1))
-    other = producer_of(restarted.bootstrap, max_block_ms=1000)
+        with_librdkafka.deliver(producer, unmade_topic, numbered(1))
+    other = with_kafka_python.producer_of(restarted.bootstrap, max_block_ms=1000)
     with pytest.raises(Refused, match=UNKNOWN):
-        deliver_python(other, unmade_topic, numbered(1))
+        with_kafka_python.deliver(other, unmade_topic, numbered(1))
     other.close()
-    assert unmade_topic not in AdminClient({"bootstrap.servers": restarted.bootstrap}).list_topics().topics
+    assert unmade_topic not in admin_of(restarted.bootstrap).list_topics(timeout=DEADLINE_S).topics

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from tests.clients import with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import batches_on_disk
 from tests.clients.parties import CODECS, DEADLINE_S, Party, Refused, Sent, numbered, values
@@ -21,7 +22,7 @@ from tests.clients.with_aiokafka import deliver as deliver_async
 from tests.clients.with_aiokafka import producing
 from tests.clients.with_kafka_python import deliver as deliver_python
 from tests.clients.with_kafka_python import producer_of
-from tests.clients.with_librdkafka import READER, Librdkafka, deliver, got, next_message
+from tests.clients.with_librdkafka import Librdkafka, deliver, got, next_message
 
 PARTITIONS = 3
 COUNT = 3000
@@ -77,15 +78,15 @@ def test_an_idempotent_librdkafka_loses_doubles_and_disorders_nothing(
     restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
 ) -> None:
     topic = make_topic_restarted(partitions=PARTITIONS)
-    producer = Producer(
+    producer = with_librdkafka.producer_of(
+        restarted.bootstrap,
         {
-            "bootstrap.servers": restarted.bootstrap,
             "enable.idempotence": True,
             "batch.num.messages": 20,
             "linger.ms": 1,
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.ms": 20,
-        }
+        },
     )
     sent = _messages()
     with _restart_beside(restarted, end) as now:
@@ -164,8 +165,8 @@ def test_a_consumer_reads_on_after_a_restart(
 ) -> None:
     topic = make_topic_restarted()
     Librdkafka().produce(restarted.bootstrap, topic, numbered(10))
-    settings = {**READER, "enable.partition.eof": False, "reconnect.backoff.max.ms": 200}
-    consumer = Consumer({"bootstrap.servers": restarted.bootstrap, **settings})
+    settings = {"enable.partition.eof": False, "reconnect.backoff.max.ms": 200}
+    consumer = with_librdkafka.consumer_of(restarted.bootstrap, settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[Any] = []
 
@@ -194,7 +195,7 @@ def test_an_offset_that_retention_deleted_is_refused_or_reset_as_the_consumer_ch
     topic = make_topic_restarted(configs=SMALL)
     for message in numbered(60, size=200):
         Librdkafka().produce(restarted.bootstrap, topic, [message])
-    watching = Consumer({"bootstrap.servers": restarted.bootstrap, **READER})
+    watching = with_librdkafka.consumer_of(restarted.bootstrap)
 
     def start() -> int:
         return int(watching.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)[0])
@@ -203,8 +204,7 @@ def test_an_offset_that_retention_deleted_is_refused_or_reset_as_the_consumer_ch
     watching.close()
     with pytest.raises(Refused, match=r"OFFSET_OUT_OF_RANGE|AUTO_OFFSET_RESET"):
         Librdkafka().read(restarted.bootstrap, topic, 0)
-    reset = {**READER, "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": restarted.bootstrap, **reset})
+    consumer = with_librdkafka.consumer_of(restarted.bootstrap, {"auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
     deadline = time.monotonic() + DEADLINE_S
@@ -220,14 +220,8 @@ def test_a_consumer_reads_right_messages_while_retention_deletes_behind_it(
     party: Party, restarted: LocalCluster, make_topic_restarted: MakeTopic
 ) -> None:
     topic = make_topic_restarted(configs=SMALL)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": restarted.bootstrap,
-            **READER,
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": 500,
-        }
-    )
+    settings = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": 500}
+    consumer = with_librdkafka.consumer_of(restarted.bootstrap, settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[Any] = []
 

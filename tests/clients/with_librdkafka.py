@@ -6,10 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import confluent_kafka.admin
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.clients.parties import DEADLINE_S, Got, Refused, Sent
 
+admin_module: Any = confluent_kafka.admin  # its types leave out half of what it exports
+
+# librdkafka tells of every lost connection on standard error, and some of our brokers are killed on purpose.
+QUIET: Mapping[str, Any] = {"log_level": 2}
 # Groups are not served yet, but librdkafka wants a group's name from every consumer.
 READER: Mapping[str, Any] = {
     "group.id": "nobody",
@@ -21,6 +26,18 @@ READER: Mapping[str, Any] = {
     "fetch.wait.max.ms": 10,
     "fetch.message.max.bytes": 1 << 20,
 }
+
+
+def producer_of(bootstrap: str, settings: Mapping[str, Any] | None = None) -> Producer:
+    return Producer({"bootstrap.servers": bootstrap, **QUIET, **(settings or {})})
+
+
+def consumer_of(bootstrap: str, settings: Mapping[str, Any] | None = None) -> Consumer:
+    return Consumer({"bootstrap.servers": bootstrap, **QUIET, **READER, **(settings or {})})
+
+
+def admin_of(bootstrap: str) -> Any:
+    return admin_module.AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 
 
 def error_name(error: KafkaError) -> str:
@@ -87,20 +104,20 @@ class Librdkafka:
     def produce(
         self, bootstrap: str, topic: str, messages: Sequence[Sent], *, codec: str = "none", acks: str = "all"
     ) -> None:
-        producer = Producer(
+        producer = producer_of(
+            bootstrap,
             {
-                "bootstrap.servers": bootstrap,
                 "compression.codec": codec,
                 "acks": acks,
                 "linger.ms": 5,
                 "message.max.bytes": 32 << 20,
                 "message.timeout.ms": int(DEADLINE_S * 1000),
-            }
+            },
         )
         deliver(producer, topic, messages)
 
     def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
-        consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+        consumer = consumer_of(bootstrap)
         try:
             consumer.assign([TopicPartition(topic, partition, start)])
             deadline = time.monotonic() + DEADLINE_S
@@ -112,7 +129,7 @@ class Librdkafka:
             consumer.close()
 
     def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
-        consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
+        consumer = consumer_of(bootstrap)
         try:
             (answer,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=DEADLINE_S)
             if answer.error is not None:

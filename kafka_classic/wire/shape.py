@@ -124,8 +124,10 @@ class ProduceShape:
             return None
         suffix = self.suffix
         end = frame_end - len(suffix)
-        if end - pos < 5:
-            return None  # no batch is that short
+        if end - pos < 2:
+            return (
+                None  # no room for a length and a byte; three bytes of tags at least follow, so far it is safe to look
+            )
         size = buf[pos]
         if size > 127:
             byte = buf[pos + 1]

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable
 
 from kafka_classic.cli.failure import CommandFailed
-
-
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a server could listen on the port now."""
-    with socket.socket() as probe:
-        # As servers do, so that connections of a former run in TIME_WAIT do not make the port look taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-        return True
+from kafka_classic.testing.ports import is_free
 
 
 def require_free(ports: Iterable[int], host: str, what: str) -> None:

@@ -22,6 +22,7 @@ from kio.static.primitive import i8, i32, i32Timedelta
 from kafka_classic.wire import readers
 from kafka_classic.wire.apis import SERVED, Api, advertised, is_flexible, model_version
 from kafka_classic.wire.bodies import (
+    MAY_GO_ON,
     RequestHeader,
     read_request,
     read_request_header,
@@ -85,8 +86,16 @@ def test_a_request_goes_to_the_newest_class_and_back(api: Api, version: int, dat
             read_request(header, frame[:cut])
         with pytest.raises(MalformedRequest):
             read_request(header, frame, cut)
-    with pytest.raises(MalformedRequest):
-        read_request(header, frame + b"\0")
+    if api in MAY_GO_ON:
+        assert read_request(header, frame + bytes(3)) == newest
+    else:
+        with pytest.raises(MalformedRequest):
+            read_request(header, frame + b"\0")
+
+
+def test_all_topics_as_librdkafka_asks_for_them_with_three_bytes_too_many() -> None:
+    frame = request_frame(Api.METADATA, 13, b"\0\0\0\0\1\0\0")
+    assert read_request(read_request_header(frame), frame).topics is None
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY, ids=NAMES)

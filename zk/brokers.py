@@ -126,7 +126,7 @@ class BrokerRegistry:
             live = self._read(watching)
             if live is not None and live != told:
                 told = live
-                tell(dict(live))
+                watching.tell(tell, dict(live))
 
         watching = Watching(self._session, read_and_tell)
         return watching.start(wait=wait)

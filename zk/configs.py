@@ -95,6 +95,10 @@ class ConfigRegistry:
 
         Read the settings that matter after this returned: changes before it are not told.
         """
+
+        def tell_unless_stopped(kind: Kind, name: str, values: dict[str, str]) -> None:
+            watching.tell(tell, kind, name, values)
+
         done_below = -1  # notices with a lower number have been told
 
         def read_and_tell(changed: Changed) -> None:
@@ -110,9 +114,9 @@ class ConfigRegistry:
             if done_below >= 0:
                 fresh = [(number, name) for number, name in numbered if number >= done_below]
                 if len(fresh) < parent.children_created - done_below:
-                    self._tell_all(tell)  # some were deleted before we saw them
+                    self._tell_all(tell_unless_stopped)  # some were deleted before we saw them
                 else:
-                    self._tell_of([name for _, name in fresh], tell)
+                    self._tell_of([name for _, name in fresh], tell_unless_stopped)
             done_below = parent.children_created
             self._purge([name for _, name in numbered])
 

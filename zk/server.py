@@ -130,8 +130,12 @@ class EmbeddedZooKeeper:
 
     def pause(self) -> None:
         """SIGSTOP: the port stays open, nothing answers; what a hung machine looks like."""
-        if self._process is not None:
+        if self._process is not None and self.running:
             self._process.send_signal(signal.SIGSTOP)
+            # The signal stops each thread when it is next scheduled: on a busy machine one may answer meanwhile.
+            deadline = time.monotonic() + 10
+            while not _stands_still(self._process.pid) and time.monotonic() < deadline:
+                time.sleep(0.001)
 
     def resume(self) -> None:
         if self._process is not None:
@@ -246,6 +250,18 @@ def can_bind(host: str, port: int) -> bool:
         try:
             s.bind((host, port))
         except OSError:
+            return False
+    return True
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread of the process is stopped, or gone."""
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            state = task.read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state not in "TtZX":
             return False
     return True
 

@@ -173,7 +173,7 @@ class TopicRegistry:
                     known[name] = TopicInfo.from_node(name, node)
             if known != told:
                 told = dict(known)
-                tell(dict(known))
+                watching.tell(tell, dict(known))
 
         watching = Watching(self._session, read_and_tell)
         return watching.start(wait=wait)

@@ -49,11 +49,16 @@ class Watching:
         return self
 
     def stop(self) -> None:
-        """No callback begins after this one returns, but one may be under way."""
+        """No more callbacks; one that has just begun on another thread may still be under way."""
         self._stopped = True
         self._session.remove_listener(self._on_state)
         self._session.forget_on_close(self.stop)
         self._wake.set()
+
+    def tell(self, callback: Callable[..., None], *values: object) -> None:
+        """Calls back, unless the watch was stopped while its worker read."""
+        if not self._stopped:
+            callback(*values)
 
     def fired(self, event: Any) -> None:
         """Give this to ZooKeeper's reads as their watch. (An event without a path says the connection went.)"""

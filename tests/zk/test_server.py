@@ -178,3 +178,11 @@ def test_jars_are_found_without_loading_pyspark(monkeypatch: pytest.MonkeyPatch)
     answer = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
     assert "/zookeeper-3" in class_path()
+
+
+def test_a_paused_server_answers_nothing_until_it_is_resumed(fragile: EmbeddedZooKeeper) -> None:
+    for _ in range(5):
+        fragile.pause()
+        assert four_letters(fragile.hosts, b"ruok", timeout=0.05) == ""
+        fragile.resume()
+        wait_for(lambda: four_letters(fragile.hosts, b"ruok") == "imok")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+
+import kafka_classic
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"kafka_classic": "kafka_classic", "zk": "kafka_classic/zk", "consumer": "kafka_classic/consumer"}
@@ -52,6 +56,13 @@ def test_the_wheel_installs_nothing_else_at_the_top_level(wheel: set[str]) -> No
 
 def test_the_wheel_carries_its_licence(wheel: set[str]) -> None:
     assert any(name.endswith("LICENSE") for name in wheel)
+
+
+def test_the_tests_import_what_was_installed_and_not_the_sources() -> None:
+    told = json.loads(distribution("kafka-classic").read_text("direct_url.json") or "{}")
+    if told.get("dir_info", {}).get("editable"):
+        pytest.skip("installed in editable form: the sources are what was installed")
+    assert Path(kafka_classic.__file__).parent != ROOT / "kafka_classic"
 
 
 ROOM_NAMES = ["consumer", "zk", "audit", "records", "wire", "log", "broker", "client", "cli", "testing", "settings"]

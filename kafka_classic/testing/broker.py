@@ -52,6 +52,7 @@ class BrokerProcess:
         self.log_path = directory / f"broker-{id}.log"
         self.process: Process | None = None
         self._on_change = on_change
+        self._log_from: int | None = None
 
     def __repr__(self) -> str:
         return f"BrokerProcess(id={self.id}, address={self.address!r}, pid={self.pid})"
@@ -88,6 +89,7 @@ class BrokerProcess:
         if self.alive():
             raise RuntimeError(f"broker {self.id} already runs as process {self.pid}: stop() or kill() it first")
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
         self._move(Process.spawn(self.command(), self.log_path, {**os.environ, "PYTHONUNBUFFERED": "1"}))
 
     def wait_ready(self, timeout: float = 30.0, beside: Collection[int] = ()) -> None:
@@ -97,7 +99,7 @@ class BrokerProcess:
 
         wanted = {self.id, *beside}
         deadline = time.monotonic() + timeout
-        seen = "nothing answers on its port yet"
+        seen = "it has not said that it is ready"
         while True:
             self._check_not_dead()
             left = deadline - time.monotonic()
@@ -105,14 +107,15 @@ class BrokerProcess:
                 raise BrokerNotReady(
                     f"broker {self.id} on {self.address} is not ready after {timeout:g} s: {seen}\n{self._log_end()}"
                 )
-            try:
-                found = registered_brokers(self.host, self.port, timeout=min(left, 5.0))
-            except KafkaError as error:
-                seen = error.message
-            else:
-                if wanted <= found.keys() and found[self.id] == (self.host, self.port):
-                    return
-                seen = f"it sees brokers {sorted(found)} and not yet all of {sorted(wanted)}"
+            if self._says_ready():
+                try:
+                    found = registered_brokers(self.host, self.port, timeout=min(left, 5.0))
+                except KafkaError as error:
+                    seen = error.message
+                else:
+                    if wanted <= found.keys() and found[self.id] == (self.host, self.port):
+                        return
+                    seen = f"it sees brokers {sorted(found)} and not yet all of {sorted(wanted)}"
             time.sleep(_POLL_S)
 
     def stop(self, timeout: float = 30.0) -> bool:
@@ -164,6 +167,17 @@ class BrokerProcess:
         before, self.process = self.process, process
         if self._on_change is not None:
             self._on_change(self, before, process)
+
+    def _says_ready(self) -> bool:
+        """Tell whether the broker has logged that it serves since it was started.
+
+        Its answers alone do not tell: the registration of its life before a crash may still stand in ZooKeeper.
+        """
+        if self._log_from is None:
+            return True  # found again: it was started by another process, whose log position nobody knows
+        with open(self.log_path, "rb") as log:
+            log.seek(self._log_from)
+            return f"broker {self.id} ready on ".encode() in log.read()
 
     def _check_not_dead(self) -> None:
         if self.process is None:

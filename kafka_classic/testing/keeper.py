@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-_GRACE_S = 8.0
+_GRACE_S = 5.0
 
 
 def _started(pid: int) -> int | None:
@@ -28,7 +28,7 @@ def _started(pid: int) -> int | None:
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in "ZX" and int(fields[17]) <= 1 else int(fields[19])
 
 
 def _signal(processes: dict[int, int], number: int) -> None:

@@ -27,7 +27,8 @@ def _stat(pid: int) -> list[str] | None:
 def start_time(pid: int) -> int | None:
     """Return when a live process started, in clock ticks since boot: with the pid it names one process for good."""
     fields = _stat(pid)
-    if fields is None or fields[0] in "ZX":
+    # The first thread of a process that is ending may be a zombie while others still hold its files and locks.
+    if fields is None or (fields[0] in "ZX" and int(fields[17]) <= 1):
         return None
     return int(fields[19])
 

@@ -6,6 +6,7 @@ python -P bench/broker.py [--quick] [--json] [--only CASE ...] [--dir FOLDER]
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 
 from bench.load import fetching, producing, standing
-from bench.load.machine import CLIENT_CORE, describe, pinned
+from bench.load.machine import CLIENT_CORE, describe, pinned, prefer
 from bench.load.measure import Case, Outcome
 from bench.load.report import keep, lines, show
 from bench.load.target import broker
@@ -30,12 +31,14 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=names, help="this case; may be given several times")
     parser.add_argument("--repeat", type=int, help="so many runs of each case; the median is shown")
     parser.add_argument("--dir", type=Path, help="put the broker's data under this folder")
+    parser.add_argument("--nice", type=int, default=0, help="priority on a shared machine; below 0 needs root")
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.only or case.name in options.only]
     machine = describe()
     progress = Console(stderr=True)
     outcomes = []
-    with pinned(CLIENT_CORE), broker(options.quick, options.dir) as target:
+    with pinned(CLIENT_CORE), broker(options.quick, options.dir, options.nice) as target:
+        prefer(os.getpid(), options.nice)
         target.restart()  # now on a core of its own
         for case in chosen:
             with progress.status(case.title):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.load import sockets
 from bench.load.frames import batch_below, produce_frame
-from bench.load.librdkafka import consume
+from bench.load.librdkafka import Consumer, consume_in_python
+from bench.load.machine import unpinned
 from bench.load.measure import Case, Goal, Sample
 from bench.load.producing import CLASSIC, LARGE_MESSAGE
 from bench.load.target import Target
@@ -53,18 +54,37 @@ def drained(max_bytes: int, *, discard: bool) -> Callable[[Target], Sample]:
     return run
 
 
-def librdkafka_reads(target: Target) -> Sample:
-    """A consumer whose queue is no limit; its Python layer makes one object a message."""
-    settings = {
+def reader_settings(target: Target) -> dict[str, Any]:
+    """A consumer whose own queue is no limit."""
+    return {
         "bootstrap.servers": target.bootstrap,
         "group.id": "bench",
         "queued.min.messages": 10_000_000,
         "queued.max.messages.kbytes": 1 << 20,
         "fetch.queue.backoff.ms": 0,
-        "enable.auto.commit": False,
     }
-    with filled(target, 1000 if target.quick else 3000) as (topic, messages, _), target.meter() as meter:
-        consume(settings, topic, messages)
+
+
+def librdkafka_reads(target: Target) -> Sample:
+    """librdkafka alone, from the first message on."""
+    batches = 2000 if target.quick else 4000
+    with (
+        filled(target, batches) as (topic, messages, _),
+        unpinned(),
+        Consumer(reader_settings(target), topic) as consumer,
+    ):
+        first = consumer.consume(1)
+        with target.meter() as meter:
+            consumer.consume(messages - first)
+    return Sample({"rate": (messages - first) / meter.wall_s}, meter.cpu_s, meter.wall_s, messages, "message")
+
+
+def python_reads(target: Target) -> Sample:
+    """The same through confluent-kafka, which is a measure of it and not of the broker."""
+    with filled(target, 1000) as (topic, messages, _), unpinned():
+        run = consume_in_python({**reader_settings(target), "enable.auto.commit": False}, topic, messages)
+        with target.meter() as meter:
+            run()
     return Sample({"rate": messages / meter.wall_s}, meter.cpu_s, meter.wall_s, messages, "message")
 
 
@@ -89,5 +109,12 @@ CASES = (
     ),
     Case(
         "reads", "librdkafka reading 1 KB messages (P29: 22,000)", (Goal("rate", "msg/s", 850_000),), librdkafka_reads
+    ),
+    Case(
+        "reads-in-python",
+        "the same in Python (confluent-kafka)",
+        (Goal("rate", "msg/s"),),
+        python_reads,
+        repeats=1,
     ),
 )

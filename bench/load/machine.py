@@ -37,6 +37,25 @@ def pinned(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+@contextmanager
+def unpinned() -> Iterator[None]:
+    """Let this thread, and the threads it starts meanwhile, run on every core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def prefer(pid: int, nice: int) -> None:
+    """Give a process's session (broker or clients) more of a shared machine than others get; below 0 needs root."""
+    # The scheduler weighs sessions against each other, and `nice` only within one.
+    group = Path(f"/proc/{pid}/autogroup")
+    if nice and group.exists():
+        group.write_text(str(nice))
+
+
 def _cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -9,6 +9,7 @@ from typing import Any
 from bench.load import sockets
 from bench.load.frames import base_offset_at, batch, batch_below, produce_frame
 from bench.load.librdkafka import Producer
+from bench.load.machine import unpinned
 from bench.load.measure import Case, Goal, Sample
 from bench.load.target import Target
 
@@ -23,7 +24,7 @@ class LostMessages(RuntimeError):
 
 
 def librdkafka(count: int, size: int, settings: dict[str, Any]) -> Callable[[Target], Sample]:
-    """A producer with acks=1 whose own queue is no limit."""
+    """A producer with acks=1 whose own queue is no limit; it has several threads, which may run on every core."""
 
     def run(target: Target) -> Sample:
         messages = count // 4 if target.quick else count
@@ -33,7 +34,8 @@ def librdkafka(count: int, size: int, settings: dict[str, Any]) -> Callable[[Tar
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
         }
-        with target.topic() as topic, Producer({**common, **settings}, topic, os.urandom(size)) as producer:
+        value = os.urandom(size)
+        with target.topic() as topic, unpinned(), Producer({**common, **settings}, topic, value) as producer:
             producer.produce(2000)
             with target.meter() as meter:
                 producer.produce(messages)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.load.machine import BROKER_CORE, pinned
+from bench.load.machine import BROKER_CORE, pinned, prefer
 from bench.load.measure import Meter
 from kafka_classic.testing.cluster import LocalCluster
 
@@ -23,8 +23,9 @@ SETTINGS = {"log.retention.check.interval.ms": "1000"}
 class Target:
     """What a case needs to know of the broker; `quick` asks for shorter cases."""
 
-    def __init__(self, cluster: LocalCluster, quick: bool) -> None:
+    def __init__(self, cluster: LocalCluster, quick: bool, nice: int) -> None:
         self.quick = quick
+        self._nice = nice
         self.cluster = cluster
         self._broker = cluster.brokers[0]
         self._topics = 0
@@ -53,6 +54,7 @@ class Target:
         begin = time.perf_counter()
         with pinned(BROKER_CORE):
             self._broker.start()
+        prefer(self.pid, self._nice)
         self._broker.wait_ready(60)
         return time.perf_counter() - begin, self._broker.cpu_seconds()
 
@@ -78,11 +80,11 @@ class Target:
 
 
 @contextmanager
-def broker(quick: bool, folder: Path | None) -> Iterator[Target]:
+def broker(quick: bool, folder: Path | None, nice: int) -> Iterator[Target]:
     """Start ZooKeeper and one broker in a temporary directory under `folder`; all is gone afterwards."""
     data = Path(tempfile.mkdtemp(prefix="kafka-classic-bench-", dir=folder))
     try:
         with LocalCluster(data, settings=SETTINGS) as cluster:
-            yield Target(cluster, quick)
+            yield Target(cluster, quick, nice)
     finally:
         shutil.rmtree(data, ignore_errors=True)

@@ -117,7 +117,7 @@ def down(directory: Directory = DEFAULT_DIR) -> None:
         return
     running = sum(broker.alive() for broker in cluster.brokers)
     cluster.stop()
-    print(f"stopped {running} broker{'s' if running != 1 else ''}; the data is kept in {directory}")
+    print(f"stopped {show.count(running, 'broker')}; the data is kept in {directory}")
 
 
 def server_rows(cluster: LocalCluster) -> list[dict[str, object]]:

@@ -83,10 +83,10 @@ def verify(
         show.as_json(checked)
     else:
         size = sum(path.stat().st_size for path in segment_files(paths))
-        print(f"{len(checked)} segments, {size} bytes checked; {wrong} with faults")
+        print(f"{show.count(len(checked), 'segment')}, {show.count(size, 'byte')} checked; {wrong} with faults")
     if wrong:
         raise CommandFailed(
-            f"{wrong} of {len(checked)} segments have faults", "starting its broker: recovery mends a tail"
+            f"faults in {wrong} of {show.count(len(checked), 'segment')}", "starting its broker: recovery mends a tail"
         )
 
 
@@ -136,7 +136,8 @@ def _batch(batch: BatchAt) -> dict[str, object]:
 def _batch_line(batch: BatchAt) -> str:
     told = _batch(batch)
     line = (
-        f"at {told['position']}: offsets {told['base_offset']}..{told['last_offset']}, {told['records']} records, "
+        f"at {told['position']}: offsets {told['base_offset']}..{told['last_offset']}, "
+        f"{show.count(batch.header.record_count, 'record')}, "
         f"{told['bytes']} bytes, {told['codec']}, crc {told['crc']}, time {told['max_timestamp']}, "
         f"leader epoch {told['leader_epoch']}"
     )

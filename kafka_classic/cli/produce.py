@@ -121,7 +121,7 @@ def chooser(partitions: list[int], batch: int | None) -> Callable[[ToSend], int]
 def report(records: int, size: int, seconds: float, *, acknowledged: bool) -> str:
     """What was sent, in one line, with the rate of this very run."""
     what = "acknowledged" if acknowledged else "sent, acknowledged by nobody (acks=0)"
-    rate = f", {records / seconds:,.0f} a second, {size / seconds / 1e6:.1f} MB/s" if records > 1 and seconds else ""
+    rate = f": {records / seconds:,.0f} a second, {size / seconds / 1000:,.0f} kB/s" if records > 1 and seconds else ""
     return f"{records} {what} in {seconds:.2f} s{rate}"
 
 

@@ -44,6 +44,11 @@ def plain_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers:
     ]
 
 
+def count(number: int, noun: str) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool], title: str) -> None:
     from rich import box
     from rich.console import Console

@@ -108,7 +108,8 @@ def _print(servers: list[dict[str, object]], summary: Summary) -> None:
     else:
         show.table(["broker", "address"], list(summary.brokers))
     print(f"cluster {summary.cluster_id}, controller {'none' if summary.controller is None else summary.controller}")
-    print(f"{summary.topics} topics, {summary.partitions} partitions, {len(summary.offline_partitions)} offline")
+    topics, partitions = show.count(summary.topics, "topic"), show.count(summary.partitions, "partition")
+    print(f"{topics}, {partitions}, {len(summary.offline_partitions)} offline")
     if summary.offline_partitions:
         shown = summary.offline_partitions[:10]
         print(f"offline: {', '.join(shown)}{' …' if len(summary.offline_partitions) > len(shown) else ''}")

@@ -52,7 +52,7 @@ def create(
     with connect(bootstrap) as cluster:
         create_topics(cluster, [NewTopic(name, partitions or -1, replication_factor or -1, configs)])
         (made,) = describe_topics(cluster, [name])
-    print(f"created {'classic ' * classic}topic {name} with {count(len(made.partitions), 'partition')}")
+    print(f"created {'classic ' * classic}topic {name} with {show.count(len(made.partitions), 'partition')}")
 
 
 @app.command("list", epilog="Example: [bold]kafka-classic topics list --json[/bold]")
@@ -128,7 +128,7 @@ def alter(
             create_partitions(cluster, {name: partitions})
     changes = [f"{setting}={value}" for setting, value in settings.items()]
     changes += [f"{setting} back to its default" for setting in dropped]
-    changes += [count(partitions, "partition")] if partitions is not None else []
+    changes += [show.count(partitions, "partition")] if partitions is not None else []
     print(f"altered topic {name}: {', '.join(changes)}")
 
 
@@ -145,12 +145,7 @@ def delete(
     if not yes:
         if not sys.stdin.isatty():
             raise CommandFailed(f"nobody is at the terminal to confirm that {what} may go", "again with --yes")
-        typer.confirm(f"Delete {what} and all their messages?", abort=True)
+        typer.confirm(f"Delete {what} with all messages?", abort=True)
     with connect(bootstrap) as cluster:
         delete_topics(cluster, names)
     print(f"deleted {what}")
-
-
-def count(number: int, noun: str) -> str:
-    """`1 partition`, `2 partitions`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

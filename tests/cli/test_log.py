@@ -31,7 +31,7 @@ def test_dump_prints_every_batch_and_record(partition: Path, capsys: pytest.Capt
     assert run(["log", "dump", str(partition / FIRST), "--records"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 3 + 4
-    assert lines[1].startswith("at 0: offsets 0..0, 1 records")
+    assert lines[1].startswith("at 0: offsets 0..0, 1 record,")
     assert lines[2] == "  0: 'k' -> 'one' {h='1'}"
     assert "offsets 1..2, 2 records" in lines[3]
     assert "gzip" in lines[3]
@@ -48,7 +48,7 @@ def test_dump_as_json_is_one_object_a_line(partition: Path, capsys: pytest.Captu
 
 def test_verify_finds_a_whole_log_whole(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["log", "verify", str(partition)]) == 0
-    assert "1 segments" in capsys.readouterr().out
+    assert "1 segment, " in capsys.readouterr().out
     assert run(["log", "verify", "--json", str(partition / FIRST)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["findings"] == []
 
@@ -60,7 +60,7 @@ def test_verify_names_the_place_of_a_changed_byte(partition: Path, capsys: pytes
     assert run(["log", "verify", str(partition)]) == 1
     out, err = capsys.readouterr()
     assert FIRST in out
-    assert err.startswith("error: 1 of 1 segments have faults")
+    assert err.startswith("error: faults in 1 of 1 segment")
     assert err.count("\n") == 1
 
 

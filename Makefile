@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 # What is installed is what users install: the stamps below install it anew whenever a source has changed.
-SOURCES := $(shell find kafka_classic zk consumer audit -name '*.py' -o -name 'py.typed') setup.cfg pyproject.toml README.md
+# (The folders are among them because a deleted file shows only there.)
+SOURCES := $(shell find kafka_classic zk consumer audit -name '*.py' -o -name py.typed -o -type d -not -name __pycache__) \
+           setup.cfg pyproject.toml README.md
 ARGS   ?=
 
 .PHONY: help run test lint format bench soak clean

@@ -41,7 +41,7 @@ class BrokerProcess:
         zookeeper: str,
         settings: Mapping[str, str] | None = None,
         host: str = "127.0.0.1",
-        on_change: Callable[[BrokerProcess, Process | None, Process | None], None] | None = None,
+        on_change: Callable[[Process | None, Process | None], None] | None = None,
     ) -> None:
         self.id = id
         self.host = host
@@ -113,7 +113,7 @@ class BrokerProcess:
                 except KafkaError as error:
                     seen = error.message
                 else:
-                    if wanted <= found.keys() and found[self.id] == (self.host, self.port):
+                    if wanted <= found.keys() and found[self.id][1] == self.port:
                         return
                     seen = f"it sees brokers {sorted(found)} and not yet all of {sorted(wanted)}"
             time.sleep(_POLL_S)
@@ -166,7 +166,7 @@ class BrokerProcess:
     def _move(self, process: Process | None) -> None:
         before, self.process = self.process, process
         if self._on_change is not None:
-            self._on_change(self, before, process)
+            self._on_change(before, process)
 
     def _says_ready(self) -> bool:
         """Tell whether the broker has logged that it serves since it was started.

@@ -63,7 +63,7 @@ class LocalCluster:
         self._zookeeper = zookeeper or ""
         if zookeeper is None:
             self.zookeeper_server = ZooKeeperProcess(
-                self.dir / "zookeeper", port=zookeeper_port, host=host, detach=detach
+                self.dir / "zookeeper", port=zookeeper_port, host=host, detach=detach, on_change=self._changed
             )
         self.brokers = [self._broker(id, base_port + id if base_port else 0) for id in range(brokers)]
 
@@ -233,7 +233,6 @@ class LocalCluster:
                 if attempt == _PORT_ATTEMPTS - 1:
                     raise
                 own.port = self._ports.draw()
-        self._keep(own.process)
 
     def _former_or_free(self, former: int) -> int:
         return former if former and self._ports.lease(former) else self._ports.draw()
@@ -241,15 +240,13 @@ class LocalCluster:
     def _port_taken(self, port: int, server: str) -> PortTaken:
         return PortTaken(f"port {port} for {server} is used by another program: choose another with --port, or end it")
 
-    def _keep(self, process: Process | None) -> None:
-        if self._keeper is not None and process is not None:
-            self._keeper.keep(process.pid, process.started)
-
-    def _changed(self, broker: BrokerProcess, before: Process | None, after: Process | None) -> None:
-        """Note a broker's new process for the keeper and for whoever reads cluster.json."""
-        if self._keeper is not None and before is not None:
-            self._keeper.forget(before.pid)
-        self._keep(after)
+    def _changed(self, before: Process | None, after: Process | None) -> None:
+        """Note a server's new process for the keeper and for whoever reads cluster.json."""
+        if self._keeper is not None:
+            if before is not None:
+                self._keeper.forget(before.pid)
+            if after is not None:
+                self._keeper.keep(after.pid, after.started)
         with self._lock:
             write_state(self.dir, self.state())
 

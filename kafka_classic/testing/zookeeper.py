@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,22 @@ if TYPE_CHECKING:
 class ZooKeeperProcess:
     """An EmbeddedZooKeeper with the faults of BrokerProcess; keeps its port over a restart."""
 
-    def __init__(self, data_dir: Path, *, port: int, host: str = "127.0.0.1", detach: bool = False) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int,
+        host: str = "127.0.0.1",
+        detach: bool = False,
+        on_change: Callable[[Process | None, Process | None], None] | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self.host = host
         self.port = port
         self.detach = detach
         self.process: Process | None = None
         self._server: EmbeddedZooKeeper | None = None
+        self._on_change = on_change
 
     @property
     def address(self) -> str:
@@ -44,21 +54,23 @@ class ZooKeeperProcess:
         self.port = self._server.port
         pid = self._server.pid
         assert pid is not None
-        self.process = Process(pid, start_time(pid) or 0)
+        self._move(Process(pid, start_time(pid) or 0))
 
     def stop(self, timeout: float = 10.0) -> None:
         if self._server is not None:
             self._server.stop(timeout)
         elif self.process is not None:
             self.process.terminate(timeout)
-        self._server = self.process = None
+        self._server = None
+        self._move(None)
 
     def kill(self) -> None:
         if self._server is not None:
             self._server.kill()
         elif self.process is not None:
             self.process.kill()
-        self._server = self.process = None
+        self._server = None
+        self._move(None)
 
     def pause(self) -> None:
         """Freeze the server (SIGSTOP): sessions expire once it goes on."""
@@ -66,6 +78,11 @@ class ZooKeeperProcess:
 
     def resume(self) -> None:
         self._running().signal(signal.SIGCONT)
+
+    def _move(self, process: Process | None) -> None:
+        before, self.process = self.process, process
+        if self._on_change is not None and before is not process:
+            self._on_change(before, process)
 
     def _running(self) -> Process:
         if self.process is None or not self.process.alive():

@@ -108,6 +108,21 @@ def test_a_directory_in_use_is_refused_with_what_to_do(three: LocalCluster) -> N
         LocalCluster(three.dir).start()
 
 
+def test_zookeeper_may_be_killed_and_comes_back_where_it_was(three: LocalCluster) -> None:
+    own = three.zookeeper_server
+    assert own is not None
+    before = own.address
+    own.kill()
+    assert not own.alive()
+    own.start()
+    assert own.address == before
+    state = three.state()
+    assert state.embedded is not None
+    assert state.embedded.pid == own.pid
+    three.brokers[0].restart()  # which registers, so it has found ZooKeeper again
+    three.wait_ready()
+
+
 def test_a_second_cluster_may_share_zookeeper_under_a_name_of_its_own(three: LocalCluster, tmp_path: Path) -> None:
     with LocalCluster(tmp_path, zookeeper=f"{three.zookeeper}/second") as second:
         only = second.brokers[0]

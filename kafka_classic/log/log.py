@@ -83,6 +83,8 @@ class Log(FlushableLog):
     def clean(self, now: float, upto: int | None = None) -> list[int]:
         """Delete the segments whose time is over (P11), none above `upto`; returns their base offsets."""
         self._check()
+        if self._next != self.end_offset:
+            self.commit()  # lest a fresh batch that is staged goes with the old segment it would join
         config, now_ms = self._config, int(now * 1000)
         upto = self.exposed_offset if upto is None else upto
         rules = [retention.below_start(self.start_offset)]

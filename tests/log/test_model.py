@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -82,6 +82,13 @@ class LogAgainstList(RuleBasedStateMachine):
         assert len(deleted) == len(set(deleted))
         self._forget_below(self.log.start_offset)
 
+    @rule(lengths=sizes)
+    def clean_in_the_middle_of_a_turn(self, lengths: list[int]) -> None:
+        self._stage(lengths, Codec.NONE, 0)
+        self.clean()
+        self.log.commit()
+        assert self.log.end_offset == self.batches[-1][1]
+
     @rule(choice=st.floats(0, 1))
     def delete_records(self, choice: float) -> None:
         exposed = self.log.exposed_offset
@@ -151,4 +158,6 @@ class LogAgainstList(RuleBasedStateMachine):
 
 
 TestLogAgainstList = LogAgainstList.TestCase
-TestLogAgainstList.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestLogAgainstList.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

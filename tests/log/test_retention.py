@@ -9,7 +9,7 @@ from kafka_classic.log import retention
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.errors import OffsetOutOfRange
 from kafka_classic.log.log import Log
-from tests.log.batches import NOW_MS, SMALL, a_clock, batch, fill, names, records, reopen, values
+from tests.log.batches import NOW_MS, SMALL, a_clock, batch, fill, header_of, names, records, reopen, values
 
 
 class Piece(NamedTuple):
@@ -70,6 +70,17 @@ def test_an_expired_active_segment_is_rolled_and_deleted(tmp_path: Path) -> None
     log.append(batch(b"new"))
     assert values(log) == [b"new"]
     assert [r.offset for r in records(reopen(log))] == [end]
+
+
+def test_a_fresh_batch_that_is_only_staged_does_not_go_with_the_old_segment(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(retention_ms=1000), clock=a_clock())
+    fill(log, 5)
+    end = log.end_offset
+    fresh = batch(b"fresh", timestamp=NOW_MS + 5000)
+    assert log.stage(fresh, header_of(fresh), 0) == end
+    log.clean(NOW_MS / 1000 + 5)
+    log.commit()
+    assert values(log, end) == [b"fresh"]
 
 
 def test_the_log_is_kept_at_its_largest_size(tmp_path: Path) -> None:

@@ -338,14 +338,27 @@ class Connection:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Handle what was received meanwhile, then read on."""
+        """Handle what was received meanwhile, then read on.
+
+        Later, never now: the end of another connection's turn may have called this, and that one's requests still
+        stand in the buffer which all share.
+        """
         if self._rest:
-            rest = self._rest
-            self._rest = b""
-            self._server.view[: len(rest)] = rest
+            self._server.loop.run_callback(self._continue)
+        else:
+            self._reader.start(self._readable)
+
+    def _continue(self) -> None:
+        if self.closed or self.muted or self._out:
+            return
+        rest = self._rest
+        self._server.view[: len(rest)] = rest
+        try:
             self._take(len(rest))
-            # Called from a greenlet or a timer, perhaps after this turn's end.
-            self._turn.end()
+        except Exception:
+            log.exception("%s could not be served, closed", self.peer)
+            self.close()
+        self._turn.end()  # the loop may sleep before it comes to the end of a turn by itself
         if not self.closed and not self.muted and not self._out:
             self._reader.start(self._readable)
 

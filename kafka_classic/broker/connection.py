@@ -60,9 +60,10 @@ class Connection:
         "_sock",
         "_turn",
         "_writer",
+        "active",
         "closed",
         "delayed",
-        "last_active",
+        "idle",
         "listener",
         "muted",
         "peer",
@@ -84,7 +85,8 @@ class Connection:
         self.muted = False
         self.closed = False
         self.delayed: Any = None  # the fetch that waits, if one does
-        self.last_active = server.loop.now()
+        self.active = True  # something moved since the server last looked …
+        self.idle = 0  # … and how often it looked since anything did
         self._reader = server.loop.io(sock.fileno(), 1)
         self._writer = server.loop.io(sock.fileno(), 2)
         self._reader.start(self._readable)
@@ -92,23 +94,28 @@ class Connection:
     # --- receiving
 
     def _readable(self) -> None:
-        server = self._server
-        self.last_active = server.loop.now()
+        self.active = True
         try:
             if self._large is not None:
                 self._receive_large(self._large)
                 return
+            server = self._server
             view = server.view
-            have = len(self._rest)
-            if have:
+            if self._rest:
+                have = len(self._rest)
                 view[:have] = self._rest
                 count = self._sock.recv_into(view[have:])
+                if count:
+                    self._take(have + count)
+                    return
             else:
                 count = self._sock.recv_into(view)
-            if count == 0:
-                self.close()
-                return
-            self._take(have + count)
+                if count:
+                    used = self._process(server.buffer, view, count)
+                    if used < count:
+                        self._keep(used, count)
+                    return
+            self.close()
         except BlockingIOError:
             return
         except OSError:
@@ -119,19 +126,22 @@ class Connection:
 
     def _take(self, end: int) -> None:
         """Handle what stands in the server's buffer up to `end`, and keep what is not whole yet."""
-        server = self._server
-        view = server.view
-        used = self._process(server.buffer, view, end)
+        self._rest = b""
+        used = self._process(self._server.buffer, self._server.view, end)
+        if used < end:
+            self._keep(used, end)
+
+    def _keep(self, used: int, end: int) -> None:
+        """Put aside what of the server's buffer is not handled: the begin of a request, or all that came behind one."""
         if self.closed:
             return
-        left = end - used
-        if left >= 4 and not self.muted:
-            (size,) = SIZE(server.buffer, used)
+        view = self._server.view
+        if end - used >= 4 and not self.muted:
+            (size,) = SIZE(view, used)
             if size + 4 > LARGE:
                 self._begin_large(view[used + 4 : end], size)
-                self._rest = b""
                 return
-        self._rest = bytes(view[used:end]) if left else b""
+        self._rest = bytes(view[used:end])
 
     def _begin_large(self, first: memoryview, size: int) -> None:
         if not self._fits(size):
@@ -401,7 +411,7 @@ class Connection:
                 self._writer.start(self._drain)
 
     def _drain(self) -> None:
-        self.last_active = self._server.loop.now()
+        self.active = True
         self._push()
         if not self.closed and not self._out:
             self._writer.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 
+from kafka_classic.broker.server import LOOKS
 from kafka_classic.log.errors import StorageError
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ class Housekeeping:
             gevent.spawn(self._every, 1.0, self._tell_time),
             gevent.spawn(self._every, settings.log_retention_check_interval_ms / 1000, self._retain),
             gevent.spawn(self._every, settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint),
-            gevent.spawn(self._every, 5.0, broker.server.close_idle),
         ]
+        if settings.connections_max_idle_ms >= 0:
+            seconds = max(settings.connections_max_idle_ms / 1000 / LOOKS, 0.01)
+            self._greenlets.append(gevent.spawn(self._every, seconds, broker.server.close_idle))
 
     def stop(self) -> None:
         gevent.killall(self._greenlets)

@@ -55,7 +55,20 @@ ZSTD_SINCE = 7  # the version of Produce that may carry zstd
 class ProducePlan:
     """What is known of a request that a connection repeats: one topic, one partition; only the records differ."""
 
-    __slots__ = ("acks", "flexible", "key_version", "partition", "prefix", "records_at", "shape")
+    __slots__ = (
+        "_has_start",
+        "_mid",
+        "_pack",
+        "_size",
+        "_tail",
+        "acks",
+        "flexible",
+        "key_version",
+        "partition",
+        "prefix",
+        "records_at",
+        "shape",
+    )
 
     def __init__(self, shape: ProduceShape, partition: Partition, acks: int, flexible: bool) -> None:
         self.shape = shape
@@ -65,11 +78,16 @@ class ProducePlan:
         self.key_version = shape.key_version
         self.prefix = shape.prefix
         self.records_at = 12 + len(shape.prefix)  # from the start of the frame, its size included
+        # What shape.pack_ok() packs, without the call.
+        self._pack = shape.response.pack
+        self._size, self._mid, self._tail, self._has_start = shape.size, shape.mid, shape.tail, shape.has_start
 
     def answer(self, correlation_id: int, base_offset: int) -> bytes:
         log = self.partition.log
         if log.failed is None:
-            return self.shape.pack_ok(correlation_id, base_offset, -1, log.start_offset)
+            if self._has_start:
+                return self._pack(self._size, correlation_id, self._mid, base_offset, -1, log.start_offset, self._tail)
+            return self.shape.pack_ok(correlation_id, base_offset, -1, -1)
         failed = Outcome(self.partition.index, self.partition, Error.kafka_storage_error)
         return Produced(self.key_version & 0xFFFF, [(self.shape.topic, [failed])]).answer(correlation_id, -1)
 

@@ -1,8 +1,8 @@
 """Appending: a batch gets its offset and joins the tail, and one write commits all that is staged.
 
 Hot: one staged batch of one message costs about 0.6 µs (bench/log.py), because everything rare - an index entry, a
-roll, a new leader epoch - hides behind a few compares of integers. What the index must hold is
-said plainly in IndexBuilder, which recovery uses, and the tests compare both.
+roll, a new leader epoch - hides behind a few compares of integers. What an index must hold is said plainly in
+IndexBuilder, which recovery uses; the tests compare both.
 """
 
 import random

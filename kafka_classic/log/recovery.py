@@ -191,7 +191,7 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
     index: GrowingOffsetIndex = BatchStarts() if segment.classic else OffsetIndex.empty()
     builder = IndexBuilder(segment.base, segment.interval, index)
     scan = Scan(segment.open(), 0, segment.size, segment.base, crc=True, chunk=SCAN_CHUNK)
-    end, problem, next_offset = 0, None, segment.base
+    end, problem, next_offset, epoch = 0, None, segment.base, -1
     for position, header in scan:
         if segment.classic and not _classic_place(segment, position, header):
             problem = f"a batch of offset {header[0]} is not where a classic log has it"
@@ -200,7 +200,9 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
             problem = f"offset {header[0]} is too far from the segment's first"
             break
         builder.add(position, header)
-        epochs.assign(header[2], header[0])
+        if header[2] != epoch:
+            epoch = header[2]
+            epochs.assign(epoch, header[0])
         if header[9] != -1:
             producers.add(header, header[0])
         end, next_offset = scan.position, scan.next_offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import pytest
@@ -59,7 +59,8 @@ def fresh_name(request: pytest.FixtureRequest) -> str:
 
 def create(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None) -> None:
     topic = admin_module.NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
-    admin_of(bootstrap).create_topics([topic])[name].result(DEADLINE_S)
+    admin = admin_of(bootstrap)  # kept: without a name it would be gone before its answer comes
+    admin.create_topics([topic])[name].result(DEADLINE_S)
 
 
 @pytest.fixture
@@ -86,6 +87,13 @@ def make_topic_restarted(request: pytest.FixtureRequest, restarted: LocalCluster
 def unmade_topic(request: pytest.FixtureRequest) -> str:
     """The name of a topic that does not exist."""
     return fresh_name(request)
+
+
+@pytest.fixture(params=["clean stop", "kill -9"])
+def end(request: pytest.FixtureRequest, restarted: LocalCluster) -> Callable[[], object]:
+    """Ends the broker that may be restarted, in either way."""
+    broker = restarted.brokers[0]
+    return broker.stop if request.param == "clean stop" else broker.kill
 
 
 @pytest.fixture(params=PARTIES, ids=lambda party: party.name)

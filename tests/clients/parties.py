@@ -49,11 +49,18 @@ class Party(Protocol):
     ) -> None:
         """Send all in order and wait for the acknowledgements; raises Refused."""
 
-    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
-        """Read from offset `start` to the end of the partition, CRC checks on."""
+    def read_from(self, bootstrap: str, topic: str, starts: Sequence[int], *, partition: int = 0) -> list[list[Got]]:
+        """Go to each of the offsets in turn and read from there to the end of the partition, CRC checks on."""
 
-    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
-        """Ask for the first offset whose timestamp is `timestamp` or later; None when there is none."""
+    def offsets_at(
+        self, bootstrap: str, topic: str, timestamps: Sequence[int], *, partition: int = 0
+    ) -> list[int | None]:
+        """Ask for the first offset of each time or later; None where there is none."""
+
+
+def read(party: Party, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
+    """Read from one offset to the end of the partition."""
+    return party.read_from(bootstrap, topic, [start], partition=partition)[0]
 
 
 def need_kcat() -> None:

@@ -15,7 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from kafka_classic.testing.cluster import LocalCluster
 from tests.clients.conftest import MakeTopic
-from tests.clients.parties import DEADLINE_S, numbered, values
+from tests.clients.parties import DEADLINE_S, numbered, read, values
 from tests.clients.with_aiokafka import Aiokafka
 
 NewTopic: Any = aiokafka.admin.NewTopic
@@ -116,7 +116,7 @@ def test_records_are_deleted_up_to_an_offset(bootstrap: str, make_topic: MakeTop
     place = aiokafka.TopicPartition(topic, 0)
     deleted = {place: aiokafka.admin.RecordsToDelete(before_offset=6)}
     assert ask(bootstrap, lambda admin: admin.delete_records(deleted)) == {place: 6}
-    assert values(Aiokafka().read(bootstrap, topic, 6)) == values(numbered(10)[6:])
+    assert values(read(Aiokafka(), bootstrap, topic, 6)) == values(numbered(10)[6:])
 
 
 def test_a_topic_is_deleted(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from kafka_classic.testing.cluster import LocalCluster
 from tests.clients.conftest import MakeTopic
-from tests.clients.parties import DEADLINE_S, Sent, numbered, values
+from tests.clients.parties import DEADLINE_S, Sent, numbered, read, values
 from tests.clients.waiting import until
 from tests.clients.with_kafka_python import KafkaPython
 
@@ -160,7 +160,7 @@ def test_records_are_deleted_up_to_an_offset(admin: Any, bootstrap: str, make_to
     KafkaPython().produce(bootstrap, topic, numbered(10) + numbered(10, partition=1))
     answers = admin.delete_records({Place(topic, 0): 4, Place(topic, 1): -1})
     assert {place.partition: answer["low_watermark"] for place, answer in answers.items()} == {0: 4, 1: 10}
-    assert values(KafkaPython().read(bootstrap, topic, 4)) == values(numbered(10)[4:])
+    assert values(read(KafkaPython(), bootstrap, topic, 4)) == values(numbered(10)[4:])
     with pytest.raises(kafka.errors.OffsetOutOfRangeError):
         admin.delete_records({Place(topic, 0): 11})
 

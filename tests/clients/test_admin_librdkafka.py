@@ -13,7 +13,7 @@ from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
 from tests.clients.conftest import MakeTopic
-from tests.clients.parties import DEADLINE_S, Refused, Sent, need_kcat, numbered, values
+from tests.clients.parties import DEADLINE_S, Refused, Sent, need_kcat, numbered, read, values
 from tests.clients.waiting import until
 from tests.clients.with_kcat import kcat
 from tests.clients.with_librdkafka import Librdkafka, admin_module, admin_of, error_name
@@ -126,7 +126,7 @@ def test_partitions_can_be_added_and_written_to(admin: Any, bootstrap: str, make
     only(admin.create_partitions([NewPartitions(topic, 4)]))
     assert len(admin.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions) == 4
     Librdkafka().produce(bootstrap, topic, numbered(3, partition=3))
-    assert values(Librdkafka().read(bootstrap, topic, partition=3)) == values(numbered(3))
+    assert values(read(Librdkafka(), bootstrap, topic, partition=3)) == values(numbered(3))
 
 
 def test_partitions_never_become_fewer(admin: Any, make_topic: MakeTopic, unmade_topic: str) -> None:
@@ -149,7 +149,7 @@ def test_a_deleted_topic_is_gone_and_its_name_can_be_used_again(
         only(admin.delete_topics([topic]))
     only(admin.create_topics([NewTopic(topic, 1, 1)]))
     Librdkafka().produce(bootstrap, topic, [Sent(b"anew")])
-    assert values(Librdkafka().read(bootstrap, topic)) == [b"anew"]
+    assert values(read(Librdkafka(), bootstrap, topic)) == [b"anew"]
     folders = [path.name for path in cluster.brokers[0].data_dir.iterdir() if path.name.startswith(topic)]
     assert until(lambda: folders, "the new log") == [f"{topic}-0"]
 
@@ -220,15 +220,15 @@ def test_records_are_deleted_up_to_an_offset(admin: Any, bootstrap: str, make_to
     Librdkafka().produce(bootstrap, topic, numbered(20))
     assert only(admin.delete_records([TopicPartition(topic, 0, 7)])).low_watermark == 7
     with pytest.raises(Refused, match=r"OFFSET_OUT_OF_RANGE|AUTO_OFFSET_RESET"):
-        Librdkafka().read(bootstrap, topic, 0)
-    assert values(Librdkafka().read(bootstrap, topic, 7)) == values(numbered(20)[7:])
+        read(Librdkafka(), bootstrap, topic, 0)
+    assert values(read(Librdkafka(), bootstrap, topic, 7)) == values(numbered(20)[7:])
     # Further back than the start is no error and changes nothing.
     assert only(admin.delete_records([TopicPartition(topic, 0, 3)])).low_watermark == 7
     with pytest.raises(Refused, match="OFFSET_OUT_OF_RANGE"):
         only(admin.delete_records([TopicPartition(topic, 0, 21)]))
     assert only(admin.delete_records([TopicPartition(topic, 0, confluent_kafka.OFFSET_END)])).low_watermark == 20
     Librdkafka().produce(bootstrap, topic, [Sent(b"next")])
-    assert [m.offset for m in Librdkafka().read(bootstrap, topic, 20)] == [20]
+    assert [m.offset for m in read(Librdkafka(), bootstrap, topic, 20)] == [20]
 
 
 def test_offsets_are_listed_by_every_kind_of_question(admin: Any, bootstrap: str, make_topic: MakeTopic) -> None:

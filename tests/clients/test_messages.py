@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
 
 from tests.clients.conftest import PARTIES, MakeTopic
-from tests.clients.parties import DEADLINE_S, Got, Party, Sent, need_kcat, numbered
+from tests.clients.parties import DEADLINE_S, Got, Party, Sent, need_kcat, numbered, read
 from tests.clients.with_librdkafka import consumer_of, next_message
 
 HOUR_MS = 3_600_000
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 def _read_by_all(bootstrap: str, topic: str, partition: int = 0) -> list[Got]:
     """What the first client reads, once every client has read the same."""
     need_kcat()
-    found = [party.read(bootstrap, topic, partition=partition) for party in PARTIES]
+    found = [read(party, bootstrap, topic, partition=partition) for party in PARTIES]
     for party, messages in zip(PARTIES, found, strict=True):
         assert messages == found[0], party.name
     return found[0]
@@ -109,7 +109,7 @@ def test_messages_of_one_key_stay_together_and_in_order_over_many_partitions(
     topic = make_topic(partitions=8)
     sent = [Sent(b"%d" % i, b"key %d" % (i % 40), partition=None) for i in range(400)]
     party.produce(bootstrap, topic, sent)
-    found = [m for partition in range(8) for m in party.read(bootstrap, topic, partition=partition)]
+    found = [m for partition in range(8) for m in read(party, bootstrap, topic, partition=partition)]
     assert sorted(int(m.value or b"") for m in found) == list(range(400))
     homes: dict[bytes | None, int] = {}
     last: dict[bytes | None, int] = {}

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 
 from tests.clients import with_librdkafka
 from tests.clients.conftest import PARTIES, MakeTopic
-from tests.clients.parties import DEADLINE_S, Party, Refused, Sent, need_kcat, numbered, values
+from tests.clients.parties import DEADLINE_S, Party, Refused, Sent, need_kcat, numbered, read, values
 from tests.clients.waiting import until
 from tests.clients.with_aiokafka import consuming
 from tests.clients.with_kafka_python import consumer_of
@@ -30,18 +30,17 @@ def test_any_offset_can_be_read_from(party: Party, bootstrap: str, make_topic: M
     # Batches of many and of one, so that an offset falls inside a batch, on its start, and between segments.
     for part in (sent[:90], sent[90:91], sent[91:]):
         Librdkafka().produce(bootstrap, topic, part)
-    for start in (0, 1, 45, 89, 90, 91, 199):
-        found = party.read(bootstrap, topic, start)
+    starts = [0, 1, 45, 89, 90, 91, 199, 200]
+    for start, found in zip(starts, party.read_from(bootstrap, topic, starts), strict=True):
         assert values(found) == values(sent[start:])
         assert [m.offset for m in found] == list(range(start, 200))
-    assert party.read(bootstrap, topic, 200) == []
 
 
 def test_an_offset_past_the_end_is_refused(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
     Librdkafka().produce(bootstrap, topic, numbered(3))
     with pytest.raises(Refused, match=r"OFFSET_OUT_OF_RANGE|AUTO_OFFSET_RESET"):
-        Librdkafka().read(bootstrap, topic, 4)
+        read(Librdkafka(), bootstrap, topic, 4)
     consumer = consumer_of(bootstrap)
     at = kafka.TopicPartition(topic, 0)
     consumer.assign([at])
@@ -106,18 +105,17 @@ def test_a_time_leads_to_the_first_message_of_that_time_or_later(
     sent = [Sent(b"%d" % t + b"." * 50, timestamp=t) for t in times]
     for at in range(0, 100, 7):
         Librdkafka().produce(bootstrap, topic, sent[at : at + 7])
-    assert party.offset_at(bootstrap, topic, first - 1) == 0
-    for number in (0, 1, 6, 7, 50, 98, 99):
-        assert party.offset_at(bootstrap, topic, times[number]) == number
-        assert party.offset_at(bootstrap, topic, times[number] - 1) == number
-    assert party.offset_at(bootstrap, topic, times[-1] + 1) in (None, 100)
+    numbers = (0, 1, 6, 7, 50, 98, 99)
+    assert party.offsets_at(bootstrap, topic, [times[n] for n in numbers]) == list(numbers)
+    assert party.offsets_at(bootstrap, topic, [times[n] - 1 for n in numbers]) == list(numbers)
+    assert party.offsets_at(bootstrap, topic, [times[-1] + 1]) in ([None], [100])
 
 
 def test_a_time_is_found_inside_a_compressed_batch(party: Party, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
     first = int(time.time() * 1000) - 1_000_000
     Librdkafka().produce(bootstrap, topic, [Sent(b"m", timestamp=first + 10 * i) for i in range(50)], codec="lz4")
-    assert party.offset_at(bootstrap, topic, first + 123) == 13
+    assert party.offsets_at(bootstrap, topic, [first + 123]) == [13]
 
 
 def test_kcat_reads_from_a_time(bootstrap: str, make_topic: MakeTopic) -> None:

@@ -6,11 +6,12 @@ import asyncio
 
 import kafka
 import pytest
+from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
 from tests.clients import with_aiokafka, with_kafka_python, with_librdkafka
 from tests.clients.conftest import MakeTopic
-from tests.clients.parties import DEADLINE_S, Got, Party, Refused, numbered, values
+from tests.clients.parties import DEADLINE_S, Got, Party, Refused, numbered, read, values
 from tests.clients.waiting import until
 from tests.clients.with_librdkafka import Librdkafka, admin_of
 
@@ -28,7 +29,7 @@ def test_every_level_of_acknowledgement_is_served(
 
     def all_there() -> list[Got]:
         # With acks=0 a producer may be done before the broker is.
-        found = Librdkafka().read(bootstrap, topic)
+        found = read(Librdkafka(), bootstrap, topic)
         return found if len(found) >= len(sent) else []
 
     assert values(until(all_there, "the arrival of all messages")) == values(sent)
@@ -55,23 +56,28 @@ def test_a_batch_over_the_topics_limit_is_refused_and_the_next_is_taken(
     with pytest.raises(Refused, match=TOO_LARGE):
         party.produce(bootstrap, topic, numbered(1, size=3000))
     party.produce(bootstrap, topic, numbered(1, size=1000))
-    assert values(party.read(bootstrap, topic)) == values(numbered(1, size=1000))
+    assert values(read(party, bootstrap, topic)) == values(numbered(1, size=1000))
 
 
 def test_a_topic_is_created_when_a_producer_first_writes_to_it(party: Party, bootstrap: str, unmade_topic: str) -> None:
     sent = numbered(5)
     party.produce(bootstrap, unmade_topic, sent)
-    assert values(party.read(bootstrap, unmade_topic)) == values(sent)
+    assert values(read(party, bootstrap, unmade_topic)) == values(sent)
     made = admin_of(bootstrap).list_topics(unmade_topic, timeout=DEADLINE_S)
     assert len(made.topics[unmade_topic].partitions) == 1
 
 
 def test_a_topic_is_created_when_a_consumer_that_may_asks_for_it(bootstrap: str, unmade_topic: str) -> None:
-    consumer = with_kafka_python.consumer_of(bootstrap, allow_auto_create_topics=True)
-    consumer.assign([kafka.TopicPartition(unmade_topic, 0)])
-    until(lambda: consumer.partitions_for_topic(unmade_topic), "the topic's creation")
+    consumer = with_librdkafka.consumer_of(bootstrap, {"allow.auto.create.topics": True})
+    consumer.assign([TopicPartition(unmade_topic, 0, 0)])
+    admin = admin_of(bootstrap)
+
+    def created() -> bool:
+        consumer.poll(0.1)
+        return unmade_topic in admin.list_topics(timeout=DEADLINE_S).topics
+
+    until(created, "the topic's creation")
     consumer.close()
-    assert unmade_topic in admin_of(bootstrap).list_topics(timeout=DEADLINE_S).topics
 
 
 def test_looking_at_a_topic_does_not_create_it(bootstrap: str, unmade_topic: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,174 +13,63 @@ from kafka_classic.testing.cluster import LocalCluster
 from tests.clients import with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import batches_on_disk
-from tests.clients.parties import CODECS, DEADLINE_S, Party, Refused, Sent, numbered, values
+from tests.clients.parties import CODECS, DEADLINE_S, Got, Refused, Sent, numbered, read, values
 from tests.clients.waiting import until
-from tests.clients.with_aiokafka import deliver as deliver_async
-from tests.clients.with_aiokafka import producing
-from tests.clients.with_kafka_python import deliver as deliver_python
-from tests.clients.with_kafka_python import producer_of
-from tests.clients.with_librdkafka import Librdkafka, deliver, got, next_message
-
-PARTITIONS = 3
-COUNT = 3000
+from tests.clients.with_librdkafka import Librdkafka, got, next_message
 
 
-def _clean_stop(cluster: LocalCluster) -> None:
-    cluster.brokers[0].stop()
+class Reading:
+    """A consumer of one partition that may live through a restart of its broker."""
 
+    def __init__(self, bootstrap: str, topic: str, settings: dict[str, Any] | None = None) -> None:
+        quick = {"enable.partition.eof": False, "reconnect.backoff.max.ms": 200, **(settings or {})}
+        self._consumer = with_librdkafka.consumer_of(bootstrap, quick)
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self.found: list[Got] = []
 
-def _kill(cluster: LocalCluster) -> None:
-    cluster.brokers[0].kill()
-
-
-ENDS = pytest.mark.parametrize("end", [_clean_stop, _kill], ids=["clean stop", "kill -9"])
-
-
-@contextmanager
-def _restart_beside(cluster: LocalCluster, end: Callable[[LocalCluster], None]) -> Iterator[threading.Event]:
-    """End the broker and start it again on another thread, once the event is set; leaves when it serves."""
-    now = threading.Event()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            if now.wait(DEADLINE_S):
-                end(cluster)
-                cluster.brokers[0].start()
-                cluster.brokers[0].wait_ready()
-        except BaseException as error:
-            failed.append(error)
-
-    beside = threading.Thread(target=run)
-    beside.start()
-    try:
-        yield now
-    finally:
-        beside.join(DEADLINE_S)
-    assert not failed, failed
-
-
-def _messages() -> list[Sent]:
-    return [Sent(b"%d" % i, partition=i % PARTITIONS) for i in range(COUNT)]
-
-
-def _expect_all_once_in_order(bootstrap: str, topic: str) -> None:
-    for partition in range(PARTITIONS):
-        found = [int(m.value or b"") for m in Librdkafka().read(bootstrap, topic, partition=partition)]
-        assert found == list(range(partition, COUNT, PARTITIONS))
-
-
-@ENDS
-def test_an_idempotent_librdkafka_loses_doubles_and_disorders_nothing(
-    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
-) -> None:
-    topic = make_topic_restarted(partitions=PARTITIONS)
-    producer = with_librdkafka.producer_of(
-        restarted.bootstrap,
-        {
-            "enable.idempotence": True,
-            "batch.num.messages": 20,
-            "linger.ms": 1,
-            "reconnect.backoff.max.ms": 200,
-            "retry.backoff.ms": 20,
-        },
-    )
-    sent = _messages()
-    with _restart_beside(restarted, end) as now:
-        deliver(producer, topic, sent[:100])
-        now.set()
-        deliver(producer, topic, sent[100:])
-    _expect_all_once_in_order(restarted.bootstrap, topic)
-
-
-@ENDS
-def test_an_idempotent_kafka_python_loses_doubles_and_disorders_nothing(
-    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
-) -> None:
-    topic = make_topic_restarted(partitions=PARTITIONS)
-    producer = producer_of(restarted.bootstrap, enable_idempotence=True, batch_size=400, linger_ms=1)
-    sent = _messages()
-    with _restart_beside(restarted, end) as now:
-        deliver_python(producer, topic, sent[:100])
-        now.set()
-        deliver_python(producer, topic, sent[100:])
-    producer.close()
-    _expect_all_once_in_order(restarted.bootstrap, topic)
-
-
-@ENDS
-def test_an_idempotent_aiokafka_loses_doubles_and_disorders_nothing(
-    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
-) -> None:
-    topic = make_topic_restarted(partitions=PARTITIONS)
-    sent = _messages()
-
-    async def run(now: threading.Event) -> None:
-        async with producing(
-            restarted.bootstrap, enable_idempotence=True, max_batch_size=400, linger_ms=1, retry_backoff_ms=50
-        ) as producer:
-            await deliver_async(producer, topic, sent[:100])
-            now.set()
-            await deliver_async(producer, topic, sent[100:])
-
-    with _restart_beside(restarted, end) as now:
-        asyncio.run(run(now))
-    _expect_all_once_in_order(restarted.bootstrap, topic)
-
-
-@ENDS
-def test_what_was_acknowledged_is_there_after_a_restart(
-    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
-) -> None:
-    ordinary = make_topic_restarted(partitions=len(CODECS), configs={"segment.bytes": "4096"})
-    classic = make_topic_restarted(partitions=len(CODECS), configs={"segment.bytes": "4096", "classic": "true"})
-    topics = {ordinary: numbered(100, size=100), classic: numbered(100, size=100)}
-    for topic, sent in topics.items():
-        for partition, codec in enumerate(CODECS):
-            mine = [m._replace(partition=partition) for m in sent]
-            Librdkafka().produce(restarted.bootstrap, topic, mine, codec=codec)
-    before = {
-        (topic, p): [lying.header for lying in batches_on_disk(restarted, topic, p)]
-        for topic in topics
-        for p in range(len(CODECS))
-    }
-    end(restarted)
-    restarted.brokers[0].start()
-    restarted.brokers[0].wait_ready()
-    for (topic, partition), headers in before.items():
-        assert [lying.header for lying in batches_on_disk(restarted, topic, partition)] == headers
-        assert values(Librdkafka().read(restarted.bootstrap, topic, partition=partition)) == values(topics[topic])
-        # And the log goes on where it was.
-        Librdkafka().produce(restarted.bootstrap, topic, [Sent(b"after", partition=partition)])
-        fresh = batches_on_disk(restarted, topic, partition)[len(headers)]
-        assert fresh.header.base_offset == headers[-1].next_offset
-
-
-@ENDS
-def test_a_consumer_reads_on_after_a_restart(
-    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[LocalCluster], None]
-) -> None:
-    topic = make_topic_restarted()
-    Librdkafka().produce(restarted.bootstrap, topic, numbered(10))
-    settings = {"enable.partition.eof": False, "reconnect.backoff.max.ms": 200}
-    consumer = with_librdkafka.consumer_of(restarted.bootstrap, settings)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Any] = []
-
-    def next_ones(wanted: int) -> bool:
-        message = consumer.poll(0.2)
+    def poll(self) -> None:
+        message = self._consumer.poll(0.02)
         if message is not None and message.error() is None:
-            found.append(message.value())
-        return len(found) >= wanted
+            self.found.append(got(message))
 
-    until(lambda: next_ones(10), "the first ten messages")
-    end(restarted)
-    restarted.brokers[0].start()
-    restarted.brokers[0].wait_ready()
-    Librdkafka().produce(restarted.bootstrap, topic, [Sent(b"after")])
-    until(lambda: next_ones(11), "the message after the restart")
-    consumer.close()
-    assert found == [*values(numbered(10)), b"after"]
+    def until_offset(self, offset: int) -> None:
+        def there() -> bool:
+            self.poll()
+            return bool(self.found) and self.found[-1].offset >= offset
+
+        until(there, f"offset {offset}")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_what_was_acknowledged_is_there_after_a_restart_and_consumers_read_on(
+    restarted: LocalCluster, make_topic_restarted: MakeTopic, end: Callable[[], object]
+) -> None:
+    broker = restarted.brokers[0]
+    bootstrap = restarted.bootstrap
+    sent = numbered(60, size=100)
+    small = {"segment.bytes": "4096"}
+    topics = [make_topic_restarted(configs=small), make_topic_restarted(configs={**small, "classic": "true"})]
+    for topic in topics:
+        for codec in CODECS:
+            Librdkafka().produce(bootstrap, topic, sent, codec=codec)
+    before = {topic: [lying.header for lying in batches_on_disk(restarted, topic)] for topic in topics}
+    reading = Reading(bootstrap, topics[0])
+    reading.until_offset(len(sent) * len(CODECS) - 1)
+    end()
+    broker.start()
+    broker.wait_ready()
+    for topic in topics:
+        assert [lying.header for lying in batches_on_disk(restarted, topic)] == before[topic]
+        assert values(read(Librdkafka(), bootstrap, topic)) == values(sent) * len(CODECS)
+        # And the log goes on where it was.
+        Librdkafka().produce(bootstrap, topic, [Sent(b"after")])
+        fresh = batches_on_disk(restarted, topic)[len(before[topic])]
+        assert fresh.header.base_offset == before[topic][-1].next_offset
+    reading.until_offset(len(sent) * len(CODECS))
+    reading.close()
+    assert values(reading.found) == [*values(sent) * len(CODECS), b"after"]
 
 
 SMALL = {"segment.bytes": "2000", "retention.bytes": "6000"}
@@ -193,19 +79,22 @@ def test_an_offset_that_retention_deleted_is_refused_or_reset_as_the_consumer_ch
     restarted: LocalCluster, make_topic_restarted: MakeTopic
 ) -> None:
     topic = make_topic_restarted(configs=SMALL)
-    for message in numbered(60, size=200):
-        Librdkafka().produce(restarted.bootstrap, topic, [message])
+    sent = numbered(60, size=200)
+    producer = with_librdkafka.producer_of(restarted.bootstrap, {"batch.num.messages": 3})
+    with_librdkafka.deliver(producer, topic, sent)
     watching = with_librdkafka.consumer_of(restarted.bootstrap)
+    place = TopicPartition(topic, 0, 0)
 
-    def start() -> int:
-        return int(watching.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)[0])
+    def deleted() -> bool:
+        ends = watching.get_watermark_offsets(place, timeout=DEADLINE_S)
+        return ends is not None and ends[0] > 0
 
-    until(lambda: start() > 0, "the deletion of old segments")
+    until(deleted, "the deletion of old segments")
     watching.close()
     with pytest.raises(Refused, match=r"OFFSET_OUT_OF_RANGE|AUTO_OFFSET_RESET"):
-        Librdkafka().read(restarted.bootstrap, topic, 0)
+        read(Librdkafka(), restarted.bootstrap, topic, 0)
     consumer = with_librdkafka.consumer_of(restarted.bootstrap, {"auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([place])
     found = []
     deadline = time.monotonic() + DEADLINE_S
     while (message := next_message(consumer, deadline)) is not None:
@@ -213,33 +102,20 @@ def test_an_offset_that_retention_deleted_is_refused_or_reset_as_the_consumer_ch
     consumer.close()
     assert found[0].offset > 0
     assert [m.offset for m in found] == list(range(found[0].offset, 60))
-    assert values(found) == values(numbered(60, size=200)[found[0].offset :])
+    assert values(found) == values(sent[found[0].offset :])
 
 
 def test_a_consumer_reads_right_messages_while_retention_deletes_behind_it(
-    party: Party, restarted: LocalCluster, make_topic_restarted: MakeTopic
+    restarted: LocalCluster, make_topic_restarted: MakeTopic
 ) -> None:
     topic = make_topic_restarted(configs=SMALL)
-    settings = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": 500}
-    consumer = with_librdkafka.consumer_of(restarted.bootstrap, settings)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Any] = []
-
-    def poll() -> None:
-        message = consumer.poll(0)
-        if message is not None and message.error() is None:
-            found.append(got(message))
-
-    for message in numbered(80, size=200):
-        party.produce(restarted.bootstrap, topic, [message])
-        poll()
-
-    def at_end() -> bool:
-        poll()
-        return bool(found) and found[-1].offset == 79
-
-    until(at_end, "the last message")
-    consumer.close()
-    sent = values(numbered(80, size=200))
-    assert all(m.value == sent[m.offset] for m in found)
-    assert [m.offset for m in found] == sorted({m.offset for m in found})
+    reading = Reading(restarted.bootstrap, topic, {"auto.offset.reset": "earliest", "fetch.message.max.bytes": 500})
+    sent = numbered(150, size=200)
+    producer = with_librdkafka.producer_of(restarted.bootstrap)
+    for message in sent:
+        with_librdkafka.deliver(producer, topic, [message])
+        reading.poll()
+    reading.until_offset(149)
+    reading.close()
+    assert all(m.value == sent[m.offset].value for m in reading.found)
+    assert [m.offset for m in reading.found] == sorted({m.offset for m in reading.found})

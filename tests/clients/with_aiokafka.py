@@ -68,6 +68,21 @@ async def deliver(producer: Any, topic: str, messages: Sequence[Sent]) -> list[i
         raise Refused(error_name(error)) from error
 
 
+async def read_to_end(consumer: Any, at: Any, start: int, end: int) -> list[Got]:
+    """Read until the client's own position is the end."""
+    consumer.seek(at, start)
+    deadline = time.monotonic() + DEADLINE_S
+    found: list[Got] = []
+    while await consumer.position(at) < end:
+        assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
+        try:
+            polled = await consumer.getmany(at, timeout_ms=1000)
+        except aiokafka.errors.KafkaError as error:
+            raise Refused(error_name(error)) from error
+        found += [got(record) for record in polled.get(at, ())]
+    return found
+
+
 class Aiokafka:
     name = "aiokafka"
 
@@ -84,31 +99,23 @@ class Aiokafka:
 
         asyncio.run(run())
 
-    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
-        async def run() -> list[Got]:
+    def read_from(self, bootstrap: str, topic: str, starts: Sequence[int], *, partition: int = 0) -> list[list[Got]]:
+        async def run() -> list[list[Got]]:
             at = aiokafka.TopicPartition(topic, partition)
             async with consuming(bootstrap) as consumer:
                 end = (await consumer.end_offsets([at]))[at]
                 consumer.assign([at])
-                consumer.seek(at, start)
-                deadline = time.monotonic() + DEADLINE_S
-                found: list[Got] = []
-                while await consumer.position(at) < end:
-                    assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
-                    try:
-                        polled = await consumer.getmany(at, timeout_ms=1000)
-                    except aiokafka.errors.KafkaError as error:
-                        raise Refused(error_name(error)) from error
-                    found += [got(record) for record in polled.get(at, ())]
-                return found
+                return [await read_to_end(consumer, at, start, end) for start in starts]
 
         return asyncio.run(run())
 
-    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
-        async def run() -> int | None:
+    def offsets_at(
+        self, bootstrap: str, topic: str, timestamps: Sequence[int], *, partition: int = 0
+    ) -> list[int | None]:
+        async def run() -> list[int | None]:
             at = aiokafka.TopicPartition(topic, partition)
             async with consuming(bootstrap) as consumer:
-                answer = (await consumer.offsets_for_times({at: timestamp}))[at]
-                return None if answer is None else int(answer.offset)
+                answers = [(await consumer.offsets_for_times({at: timestamp}))[at] for timestamp in timestamps]
+                return [None if answer is None else int(answer.offset) for answer in answers]
 
         return asyncio.run(run())

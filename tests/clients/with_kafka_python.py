@@ -80,6 +80,21 @@ def got(record: Any) -> Got:
     )
 
 
+def read_to_end(consumer: Any, at: Any, start: int, end: int) -> list[Got]:
+    """Read until the client's own position is the end: past the last message of a batch it must find the next batch."""
+    consumer.seek(at, start)
+    deadline = time.monotonic() + DEADLINE_S
+    found: list[Got] = []
+    while consumer.position(at) < end:
+        assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
+        try:
+            polled = consumer.poll(timeout_ms=1000)
+        except kafka.errors.KafkaError as error:
+            raise Refused(error_name(error)) from error
+        found += [got(record) for record in polled.get(at, ())]
+    return found
+
+
 class KafkaPython:
     name = "kafka-python"
 
@@ -97,31 +112,23 @@ class KafkaPython:
         finally:
             producer.close(timeout=DEADLINE_S)
 
-    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
+    def read_from(self, bootstrap: str, topic: str, starts: Sequence[int], *, partition: int = 0) -> list[list[Got]]:
         consumer = consumer_of(bootstrap)
         at = kafka.TopicPartition(topic, partition)
         try:
             end = consumer.end_offsets([at])[at]
             consumer.assign([at])
-            consumer.seek(at, start)
-            deadline = time.monotonic() + DEADLINE_S
-            found: list[Got] = []
-            while consumer.position(at) < end:
-                assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
-                try:
-                    polled = consumer.poll(timeout_ms=1000)
-                except kafka.errors.KafkaError as error:
-                    raise Refused(error_name(error)) from error
-                found += [got(record) for record in polled.get(at, ())]
-            return found
+            return [read_to_end(consumer, at, start, end) for start in starts]
         finally:
             consumer.close()
 
-    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
+    def offsets_at(
+        self, bootstrap: str, topic: str, timestamps: Sequence[int], *, partition: int = 0
+    ) -> list[int | None]:
         consumer = consumer_of(bootstrap)
         at = kafka.TopicPartition(topic, partition)
         try:
-            answer = consumer.offsets_for_times({at: timestamp})[at]
-            return None if answer is None else int(answer.offset)
+            answers = [consumer.offsets_for_times({at: timestamp})[at] for timestamp in timestamps]
+            return [None if answer is None else int(answer.offset) for answer in answers]
         finally:
             consumer.close()

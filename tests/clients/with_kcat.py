@@ -92,13 +92,18 @@ class Kcat:
             lines = [m.value or b"" for m in messages]
         kcat(*command, stdin=b"".join(line + AFTER for line in lines))
 
-    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
-        command = ["-b", bootstrap, "-C", "-t", topic, "-p", str(partition), "-o", str(start), "-e", "-q"]
-        quick = ["-X", "check.crcs=true", "-X", "fetch.wait.max.ms=10", "-X", "auto.offset.reset=error"]
-        return parse(kcat(*command, *quick, "-f", FORMAT))
+    def read_from(self, bootstrap: str, topic: str, starts: Sequence[int], *, partition: int = 0) -> list[list[Got]]:
+        command = ["-b", bootstrap, "-C", "-t", topic, "-p", str(partition), "-e", "-q", "-f", FORMAT]
+        command += ["-X", "check.crcs=true", "-X", "fetch.wait.max.ms=10", "-X", "auto.offset.reset=error"]
+        return [parse(kcat(*command, "-o", str(start))) for start in starts]
 
-    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
-        answer = kcat("-b", bootstrap, "-Q", "-t", f"{topic}:{partition}:{timestamp}").decode()
-        match = re.search(r"offset (-?\d+)", answer)
-        assert match, answer
-        return int(match[1]) if int(match[1]) >= 0 else None
+    def offsets_at(
+        self, bootstrap: str, topic: str, timestamps: Sequence[int], *, partition: int = 0
+    ) -> list[int | None]:
+        found: list[int | None] = []
+        for timestamp in timestamps:
+            answer = kcat("-b", bootstrap, "-Q", "-t", f"{topic}:{partition}:{timestamp}").decode()
+            match = re.search(r"offset (-?\d+)", answer)
+            assert match, answer
+            found.append(int(match[1]) if int(match[1]) >= 0 else None)
+        return found

@@ -98,6 +98,16 @@ def got(message: Any) -> Got:
     )
 
 
+def read_to_end(consumer: Consumer, place: TopicPartition) -> list[Got]:
+    """Read one partition from the offset that `place` names."""
+    consumer.assign([place])
+    deadline = time.monotonic() + DEADLINE_S
+    found = []
+    while (message := next_message(consumer, deadline)) is not None:
+        found.append(got(message))
+    return found
+
+
 class Librdkafka:
     name = "librdkafka"
 
@@ -116,24 +126,24 @@ class Librdkafka:
         )
         deliver(producer, topic, messages)
 
-    def read(self, bootstrap: str, topic: str, start: int = 0, *, partition: int = 0) -> list[Got]:
+    def read_from(self, bootstrap: str, topic: str, starts: Sequence[int], *, partition: int = 0) -> list[list[Got]]:
         consumer = consumer_of(bootstrap)
         try:
-            consumer.assign([TopicPartition(topic, partition, start)])
-            deadline = time.monotonic() + DEADLINE_S
-            found = []
-            while (message := next_message(consumer, deadline)) is not None:
-                found.append(got(message))
-            return found
+            return [read_to_end(consumer, TopicPartition(topic, partition, start)) for start in starts]
         finally:
             consumer.close()
 
-    def offset_at(self, bootstrap: str, topic: str, timestamp: int, *, partition: int = 0) -> int | None:
+    def offsets_at(
+        self, bootstrap: str, topic: str, timestamps: Sequence[int], *, partition: int = 0
+    ) -> list[int | None]:
         consumer = consumer_of(bootstrap)
+        found: list[int | None] = []
         try:
-            (answer,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=DEADLINE_S)
-            if answer.error is not None:
-                raise KafkaException(answer.error)
-            return answer.offset if answer.offset >= 0 else None
+            for time_ms in timestamps:
+                (answer,) = consumer.offsets_for_times([TopicPartition(topic, partition, time_ms)], timeout=DEADLINE_S)
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+                found.append(answer.offset if answer.offset >= 0 else None)
+            return found
         finally:
             consumer.close()

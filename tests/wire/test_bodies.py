@@ -81,7 +81,7 @@ def test_a_request_goes_to_the_newest_class_and_back(api: Api, version: int, dat
     assert again[4:] == frame
     assert int.from_bytes(again[:4], "big") == len(frame)
     # Cut anywhere, it is refused, and borrows no bytes from the frame behind it; nor may it go on.
-    for cut in range(header.body_at, len(frame)):
+    for cut in range(header.body_at, len(frame), 1 + len(frame) // 40):
         with pytest.raises(MalformedRequest):
             read_request(header, frame[:cut])
         with pytest.raises(MalformedRequest):

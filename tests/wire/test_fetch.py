@@ -76,7 +76,7 @@ def test_a_request_is_read_as_kio_reads_it_wherever_it_stands(version: int, data
     start, end = len(before), len(before) + len(raw)
     assert _plain(read_fetch(buf, start, end, version)) == _plain_of_kio(message)
     assert _plain(read_fetch(memoryview(buf), start, end, version)) == _plain_of_kio(message)
-    for cut in range(start, end):
+    for cut in range(start, end, 1 + len(raw) // 40):
         with pytest.raises(MalformedRequest):
             read_fetch(buf, start, cut, version)
 

@@ -84,7 +84,8 @@ def test_sound_messages_with_bytes_changed_are_read_or_refused(api: Api, version
 def test_a_count_of_two_thousand_million_anywhere_takes_no_memory() -> None:
     tracemalloc.start()
     try:
-        for api, version in EVERY:
+        # The oldest is classic, the newest flexible: those two read counts differently.
+        for api, version in [(api, version) for api, ends in SERVED.items() for version in ends]:
             start = len(request_frame(api, version, b""))
             _read_all(request_frame(api, version, bytes(40)))  # so that imports are not counted
             tracemalloc.reset_peak()

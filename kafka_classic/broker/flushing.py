@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import gevent
+from gevent.threadpool import ThreadPool
 
 from kafka_classic.replication.partition import Partition
 
@@ -15,23 +17,28 @@ log = logging.getLogger(__name__)
 NEVER = 2**62  # ms: what flush.ms means when it is not set
 
 
+AT_A_TIME = 8  # fsyncs under way; a disk gains nothing from more
+
+
 class Flusher:
-    """Begins a flush when one is due; at most one a partition is under way."""
+    """Begins a flush when one is due; at most one a partition is under way, and AT_A_TIME in all."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        hub = gevent.get_hub()
-        self._loop: Any = hub.loop
-        self._threads: Any = hub.threadpool
+        self._loop: Any = gevent.get_hub().loop
+        # Twice the threads that are used: a full pool would make the event loop wait, which it must not.
+        self._threads: Any = ThreadPool(2 * AT_A_TIME)
         self._clock = clock
+        self._running = 0
+        self._queue: deque[Partition] = deque()
 
     def committed(self, partition: Partition) -> None:
         """New data was written: flush now if it is due, else when flush.ms has passed; then wake who waits to read."""
-        log_config = partition.log.config
-        if log_config.flush_ms < NEVER or log_config.flush_messages < NEVER:
+        # Asked of every topic: a segment that was rolled is flushed whatever the settings, to move the recovery point.
+        if not partition.flushing:
             if partition.log.needs_flush(self._clock()):
                 self.flush(partition)
-            elif partition.flush_timer is None and not partition.flushing and log_config.flush_ms < NEVER:
-                timer = partition.flush_timer = self._loop.timer(log_config.flush_ms / 1000)
+            elif partition.flush_timer is None and (flush_ms := partition.log.config.flush_ms) < NEVER:
+                timer = partition.flush_timer = self._loop.timer(flush_ms / 1000)
                 timer.start(self._due, partition)
         if partition.waiters:
             partition.wake()
@@ -41,6 +48,16 @@ class Flusher:
             return
         self._stop_timer(partition)
         partition.flushing = True
+        if self._running < AT_A_TIME:
+            self._begin(partition)
+        else:
+            self._queue.append(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        if partition.gone or partition.log.failed is not None:
+            partition.flushing = False
+            return
+        self._running += 1
         job = partition.log.begin_flush()
         self._threads.spawn(job.run).rawlink(lambda _: self._flushed(partition, job))
 
@@ -49,7 +66,10 @@ class Flusher:
         self.flush(partition)
 
     def _flushed(self, partition: Partition, job: Any) -> None:
+        self._running -= 1
         partition.flushing = False
+        while self._queue and self._running < AT_A_TIME:
+            self._begin(self._queue.popleft())
         if partition.gone:
             return
         partition.log.end_flush(job)

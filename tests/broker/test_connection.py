@@ -113,3 +113,22 @@ def test_a_connection_that_writes_many_partitions_in_turn_mixes_none_up(address:
         for partition in range(12):
             _, _, records = fetch(raw, kafka_topic, 0, partition=partition)
             assert [r.value for r in decode_records(records)] == [b"%d %d" % (partition, n) for n in range(5)]
+
+
+def test_many_classic_partitions_are_flushed_at_once_without_stopping_the_loop(address: str, kafka_topic: str) -> None:
+    from kafka_classic.client.admin import NewTopic, create_topics
+    from kafka_classic.client.cluster import Cluster
+
+    name = kafka_topic + "-classic"
+    with Cluster(address) as cluster:
+        create_topics(cluster, [NewTopic(name, partitions=60, configs={"classic": "true", "flush.messages": "1"})])
+    with Raw(address) as raw, Raw(address) as reader:
+        for _ in range(3):
+            raw.send(b"".join(produce_frame(name, batch(b"x"), partition=p) for p in range(60)))
+            for _ in range(60):
+                assert produced(raw, name)[0] == 0
+        for partition in range(60):
+            at = 0
+            while at < 3 * len(batch(b"x")):  # each is exposed once it is flushed (P5)
+                error, at, _ = fetch(reader, name, at, partition=partition, max_wait_ms=60_000)
+                assert error == 0

@@ -1,4 +1,4 @@
-"""Bad input: each gets Kafka's error code or a closed connection, memory stays bounded, other clients notice nothing."""
+"""Bad input: each gets Kafka's error code or a closed connection, memory stays bounded, others notice nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 under load, again and again: nothing acknowledged is lost, nothing wrong is served, the broker starts by itself."""
+"""kill -9 under load, again and again: nothing acknowledged is lost, nothing wrong served, and it starts by itself."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def create(cluster: LocalCluster, *names: str) -> None:
 
 def fill(raw: Raw, topic: str, size: int, most: int) -> tuple[list[int], Error]:
     """Produce until an error comes; returns the acknowledged offsets and the error."""
-    acknowledged = []
+    acknowledged: list[int] = []
     for number in range(most):
         error, offset = produce(raw, topic, batch(b"%d " % number + b"v" * size))
         if error:

@@ -204,7 +204,8 @@ def test_an_idempotent_writer_goes_on_over_a_killed_broker(
     cluster: Cluster, kafka_cluster: LocalCluster, new_topic: NewTopicName
 ) -> None:
     name = new_topic()
-    sent = _records(3000)
+    # Of now: a broker that starts forgets producers whose last record is older than producer.id.expiration.ms.
+    sent = _records(3000, start=int(time.time() * 1000))
     broker = kafka_cluster.brokers[0]
     acknowledged = threading.Semaphore(0)
 

@@ -78,9 +78,10 @@ class Broker:
         self._follower = gevent.spawn(self._follow)
         self._followed.wait()
         self.housekeeping = Housekeeping(self)
+        info = self._info()
+        self.view.serve_as(info)
         self.server.serve()
-        self.broker_registry.register(self._info(), holds_address=True)
-        self.view.wait_until(lambda: settings.broker_id in self.view.brokers, 30.0)
+        self.broker_registry.register(info, holds_address=True)
 
     def stop(self) -> None:
         """Leave the registry, answer what was taken, then close the logs cleanly."""

@@ -24,8 +24,21 @@ class ClusterView:
         self.topics: dict[str, TopicInfo] = {}
         self.names: dict[UUID, str] = {}
         self._changed = Event()
+        self._me: BrokerInfo | None = None
+
+    def serve_as(self, me: BrokerInfo) -> None:
+        """This broker begins to answer clients."""
+        self._me = me
+        self.set_brokers(self.brokers)
 
     def set_brokers(self, brokers: dict[int, BrokerInfo]) -> None:
+        """Take a new snapshot; this broker is in it whatever the registry says, as whoever is answered sees it live.
+
+        Between its first answer and its registration, and while an expired session is replaced, the registry lacks it;
+        a client told that there are no brokers at all may forget the ones it knew (librdkafka does).
+        """
+        if self._me is not None:
+            brokers = {self._me.id: self._me, **brokers}
         self.brokers = brokers
         self._addresses = {id: {e.name: e for e in map(Endpoint.parse, info.endpoints)} for id, info in brokers.items()}
         self._tell()

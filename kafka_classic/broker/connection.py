@@ -138,7 +138,8 @@ class Connection:
         view = self._server.view
         if end - used >= 4 and not self.muted:
             (size,) = SIZE(view, used)
-            if size + 4 > LARGE:
+            # A whole one is here only because an answer before it is still being sent: it is handled after that.
+            if size + 4 > LARGE and used + 4 + size > end:
                 self._begin_large(view[used + 4 : end], size)
                 return
         self._rest = bytes(view[used:end])

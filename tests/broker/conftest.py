@@ -1,0 +1,63 @@
+"""Clusters that the tests of the broker share: one to ask, one to restart, three brokers to break."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_classic.testing.cluster import LocalCluster
+from tests.broker.calls import create_topics, new_topic
+from tests.broker.raw import Raw
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def address(kafka_cluster: LocalCluster) -> str:
+    """The session's broker, which no test may stop."""
+    return kafka_cluster.brokers[0].address
+
+
+@pytest.fixture
+def raw(address: str) -> Iterator[Raw]:
+    """A connection to the session's broker."""
+    with Raw(address) as connection:
+        yield connection
+
+
+def make_topic(address: str, partitions: int = 1, **more: object) -> str:
+    """Create a topic of its own for a test; returns its name."""
+    name = f"t-{uuid.uuid4().hex[:12]}"
+    with Raw(address) as connection:
+        (made,) = create_topics(connection, new_topic(name, partitions, **more))  # type: ignore[arg-type]
+    assert not made.error_code, made.error_message
+    return name
+
+
+@pytest.fixture
+def topic_with(address: str) -> MakeTopic:
+    """`topic_with(partitions, configs={...})` creates a topic on the session's broker."""
+    return lambda partitions=1, **more: make_topic(address, partitions, **more)
+
+
+@pytest.fixture(scope="session")
+def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One broker that tests may stop and kill, if they leave it running."""
+    settings = {
+        "log.retention.check.interval.ms": "100",
+        "log.flush.offset.checkpoint.interval.ms": "100",
+        "auto.create.topics.enable": "false",
+        "zookeeper.session.timeout.ms": "2000",
+    }
+    with LocalCluster(tmp_path_factory.mktemp("restartable"), settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers with short ZooKeeper sessions; tests may break them, if they leave them whole."""
+    settings = {"zookeeper.session.timeout.ms": "2000", "num.partitions": "3"}
+    with LocalCluster(tmp_path_factory.mktemp("three"), 3, settings=settings) as cluster:
+        yield cluster

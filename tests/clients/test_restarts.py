@@ -27,17 +27,16 @@ class Reading:
         self._consumer.assign([TopicPartition(topic, 0, 0)])
         self.found: list[Got] = []
 
-    def poll(self) -> None:
-        message = self._consumer.poll(0.02)
+    def poll(self, timeout: float = 0.0) -> None:
+        message = self._consumer.poll(timeout)
         if message is not None and message.error() is None:
             self.found.append(got(message))
 
     def until_offset(self, offset: int) -> None:
-        def there() -> bool:
-            self.poll()
-            return bool(self.found) and self.found[-1].offset >= offset
-
-        until(there, f"offset {offset}")
+        deadline = time.monotonic() + DEADLINE_S
+        while not self.found or self.found[-1].offset < offset:
+            assert time.monotonic() < deadline, f"offset {offset} did not come"
+            self.poll(1.0)
 
     def close(self) -> None:
         self._consumer.close()

@@ -76,7 +76,7 @@ async def read_to_end(consumer: Any, at: Any, start: int, end: int) -> list[Got]
     while await consumer.position(at) < end:
         assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
         try:
-            polled = await consumer.getmany(at, timeout_ms=1000)
+            polled = await consumer.getmany(at, timeout_ms=100)
         except aiokafka.errors.KafkaError as error:
             raise Refused(error_name(error)) from error
         found += [got(record) for record in polled.get(at, ())]

@@ -88,7 +88,7 @@ def read_to_end(consumer: Any, at: Any, start: int, end: int) -> list[Got]:
     while consumer.position(at) < end:
         assert time.monotonic() < deadline, f"read {len(found)} messages and not to the end"
         try:
-            polled = consumer.poll(timeout_ms=1000)
+            polled = consumer.poll(timeout_ms=100)
         except kafka.errors.KafkaError as error:
             raise Refused(error_name(error)) from error
         found += [got(record) for record in polled.get(at, ())]

@@ -45,7 +45,8 @@ class Server:
         self.connections: set[Connection] = set()
         self._listeners: list[tuple[socket.socket, Any]] = []
         self._pool: list[bytearray] = []
-        self._held = 0  # bytes of large requests under way
+        self._held = 0  # bytes of large requests under way …
+        self._lent = 0  # … and how many those are
         self._waiting: deque[Connection] = deque()
         # Runs after the callbacks of all ready sockets and before the loop sleeps.
         self._end_of_turn: Any = self.loop.prepare()
@@ -138,6 +139,7 @@ class Server:
         """A buffer to begin a request of `size` bytes in; it grows as the bytes arrive."""
         buffer = self._pool.pop() if self._pool else bytearray(POOLED)
         self._held += len(buffer)
+        self._lent += 1
         return buffer
 
     def grow(self, buffer: bytearray, size: int) -> bytearray:
@@ -148,13 +150,22 @@ class Server:
 
     def give_back(self, buffer: bytearray) -> None:
         self._held -= len(buffer)
+        self._lent -= 1
         if len(buffer) == POOLED and len(self._pool) < MOST_POOLED:
             self._pool.append(buffer)
-        while self._waiting and not self.starved():
-            self._waiting.popleft().read_on()
+        if self._waiting:
+            self._waiting = deque(c for c in self._waiting if not c.closed)
+        while self._waiting:
+            first = self._waiting.popleft()
+            if self.starved():
+                self._waiting.appendleft(first)
+                return
+            first.read_on()
 
     def starved(self) -> bool:
-        return self._held > self._broker.settings.queued_max_request_bytes
+        """Whether one that has borrowed must wait: too much is held, and another is reading and will give back."""
+        others_reading = self._lent - len(self._waiting) - 1
+        return others_reading > 0 and self._held > self._broker.settings.queued_max_request_bytes
 
     def wait_for_room(self, connection: Connection) -> None:
         self._waiting.append(connection)

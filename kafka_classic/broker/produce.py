@@ -29,6 +29,7 @@ from kafka_classic.records.batch import (
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.walk import count_records
 from kafka_classic.replication.partition import Partition
+from kafka_classic.settings import TopicSettings
 from kafka_classic.wire.bodies import RequestHeader
 from kafka_classic.wire.errors import Error
 from kafka_classic.wire.produce import read_produce, write_produce_response
@@ -167,6 +168,8 @@ def produce(
         return None
     if partition is None or len(outcomes) != 1 or len(outcomes[0][1]) != 1:
         return None
+    if version < ZSTD_SINCE or request.transactional_id is not None:
+        return None  # the fast path asks for neither
     shape = ProduceShape.of(buf, start, stop, header, request)
     return None if shape is None else ProducePlan(shape, partition, request.acks, version >= 9)
 
@@ -201,6 +204,7 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
                 turn.dirty.append(partition)
     except DuplicateSequence as duplicate:
         # Already written: the producer only missed the answer.
+        appended_at = duplicate.log_append_time if appended_at >= 0 else -1
         return Outcome(index, partition, Error.none, duplicate.base_offset, appended_at)
     except OutOfOrderSequence as error:
         return Outcome(index, None, Error.out_of_order_sequence_number, message=str(error))
@@ -233,11 +237,7 @@ def _checked(partition: Partition, view: memoryview, version: int, now_ms: int) 
         header = check_batch(view, at)
         batch = view[at : at + header.size]
         at += header.size
-        if header.size > settings.max_message_bytes:
-            raise Refused(
-                Error.message_too_large,
-                f"a batch of {header.size} bytes is over max.message.bytes={settings.max_message_bytes}",
-            )
+        _check_size(header, settings)
         if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
             raise InvalidRecord(
                 f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}"
@@ -257,7 +257,18 @@ def _checked(partition: Partition, view: memoryview, version: int, now_ms: int) 
         found.append((batch, header))
     if len(found) > 1:
         raise InvalidRecord("a produce request must carry one batch a partition")
-    return [reshape(batch, header, settings, now_ms) for batch, header in found]
+    reshaped = [reshape(batch, header, settings, now_ms) for batch, header in found]
+    for _, header in reshaped:
+        _check_size(header, settings)  # another codec may have made it larger
+    return reshaped
+
+
+def _check_size(header: BatchHeader, settings: TopicSettings) -> None:
+    if header.size > settings.max_message_bytes:
+        raise Refused(
+            Error.message_too_large,
+            f"a batch of {header.size} bytes is over max.message.bytes={settings.max_message_bytes}",
+        )
 
 
 def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:

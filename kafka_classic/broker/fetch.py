@@ -58,6 +58,7 @@ class DelayedFetch:
         "_header",
         "_hosted",
         "_limit",
+        "_min_bytes",
         "_request",
         "_session",
         "_timer",
@@ -82,6 +83,7 @@ class DelayedFetch:
         self._wanted = wanted
         self._session = session
         self._limit = min(limit, request.max_bytes)
+        self._min_bytes = min(request.min_bytes, self._limit)
         self._timer: Any = None
         self._waiting: list[Partition] = []
         self._done = False
@@ -118,6 +120,7 @@ class DelayedFetch:
         room = self._limit
         total = 0
         failed = False
+        cut = False
         rows: list[tuple[str | UUID, Read]] = []
         waiting: list[Partition] = []
         for wanted in self._wanted:
@@ -131,11 +134,14 @@ class DelayedFetch:
             size = row.out.records_size
             total += size
             room = max(room - size, 0)
+            # The file or a limit ended before the data did: there is no use in waiting for more of it.
+            reached = wanted.fetch_offset if row.slice is None else row.slice.next_offset
+            cut |= total > 0 and reached < row.out.high_watermark
             rows.append((wanted.topic, row))
             waiting.append(partition)
         if self._session is not None and not failed and not total and not final:
             failed = self._session.has_news([(topic, r.out) for topic, r in rows])
-        if not final and not failed and total < self._request.min_bytes and rows:
+        if not final and not failed and not cut and total < self._min_bytes and rows:
             self._waiting = waiting
             for partition in waiting:
                 partition.waiters[self] = None

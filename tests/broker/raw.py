@@ -13,6 +13,7 @@ from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import read_response, write_request
 
 CLIENT = "raw"
+NOW_MS = int(time.time() * 1000)  # of this run: retention would delete older records in the middle of a test
 
 
 class Raw:
@@ -134,7 +135,7 @@ def fetched(raw: Raw, topic: str) -> tuple[int, int, bytes]:
 
 
 def batch(*values: bytes, **more: Any) -> bytes:
-    return encode_batch([(None, value, (), 1_700_000_000_000) for value in values], **more)
+    return encode_batch([(None, value, (), NOW_MS) for value in values], **more)
 
 
 def eventually(condition: Callable[[], bool], timeout: float = 60.0) -> None:

@@ -117,13 +117,13 @@ def delete_records(broker: Broker, connection: Connection, request: DeleteRecord
 
 
 def _delete_before(broker: Broker, partition: Partition, offset: int) -> tuple[Error, int]:
+    """Move the log's start; the files below it go at the next retention, as in Kafka."""
     log = partition.log
     if offset == -1:
         offset = partition.readable_to
     try:
         log.advance_start_offset(offset)
         broker.in_a_thread(broker.directory.checkpoint_job())  # what was deleted must stay deleted
-        log.clean(broker.clock())
     except OffsetOutOfRange:
         return Error.offset_out_of_range, -1
     except StorageError:

@@ -265,6 +265,7 @@ class AppendableLog(LogState):
     def _activate(self, segment: Segment) -> None:
         """Append to this segment from now on."""
         segment.open()
+        segment.flushed = False  # it was, if it was found on disk; from now on it is written to
         self._active = segment
         self._position = self._written = segment.size
         self._next = segment.next_offset

@@ -134,3 +134,18 @@ def test_a_failed_fsync_takes_the_log_offline_and_is_never_retried(
     assert not log.needs_flush(NOW_MS)
     log.close()
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("classic", [False, True])
+def test_what_is_appended_after_a_clean_start_is_fsynced_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classic: bool
+) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(classic=classic), clock=a_clock())
+    fill(log, 3)
+    log.close()
+    log = reopen(log, clean=True)
+    fill(log, 1, start=3)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    log.flush()
+    assert synced == [str(log.segments[-1].path)]

@@ -10,13 +10,18 @@ from typing import Protocol
 import pytest
 
 from kafka_classic.testing.cluster import LocalCluster
-from tests.clients.parties import DEADLINE_S, Party, need_kcat
+from tests.clients.parties import DEADLINE_S, Party, has_kcat, need_kcat
 from tests.clients.with_aiokafka import Aiokafka
 from tests.clients.with_kafka_python import KafkaPython
 from tests.clients.with_kcat import Kcat
 from tests.clients.with_librdkafka import Librdkafka, admin_module, admin_of
 
 PARTIES: tuple[Party, ...] = (Librdkafka(), Kcat(), KafkaPython(), Aiokafka())
+
+
+def installed() -> list[Party]:
+    """The clients that are there: what all read is read by the others where kcat is not installed."""
+    return [party for party in PARTIES if party.name != "kcat" or has_kcat()]
 
 
 class MakeTopic(Protocol):

@@ -63,9 +63,14 @@ def read(party: Party, bootstrap: str, topic: str, start: int = 0, *, partition:
     return party.read_from(bootstrap, topic, [start], partition=partition)[0]
 
 
+def has_kcat() -> bool:
+    """Tell whether kcat is installed: it comes from the system's packages, not from pip."""
+    return shutil.which("kcat") is not None
+
+
 def need_kcat() -> None:
-    """Skip where kcat is not installed: it comes from the system's packages, not from pip."""
-    if shutil.which("kcat") is None:
+    """Skip where kcat is not installed."""
+    if not has_kcat():
         pytest.skip("kcat is not installed: `apt install kcat`")
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
 
-from tests.clients.conftest import PARTIES, MakeTopic
-from tests.clients.parties import DEADLINE_S, Got, Party, Sent, need_kcat, numbered, read
+from tests.clients.conftest import PARTIES, MakeTopic, installed
+from tests.clients.parties import DEADLINE_S, Got, Party, Sent, numbered, read
 from tests.clients.with_librdkafka import consumer_of, next_message
 
 HOUR_MS = 3_600_000
@@ -17,9 +17,9 @@ HOUR_MS = 3_600_000
 
 def _read_by_all(bootstrap: str, topic: str, partition: int = 0) -> list[Got]:
     """What the first client reads, once every client has read the same."""
-    need_kcat()
-    found = [read(party, bootstrap, topic, partition=partition) for party in PARTIES]
-    for party, messages in zip(PARTIES, found, strict=True):
+    parties = installed()
+    found = [read(party, bootstrap, topic, partition=partition) for party in parties]
+    for party, messages in zip(parties, found, strict=True):
         assert messages == found[0], party.name
     return found[0]
 

@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kafka_classic.records.batch import HEADER, HEADER_SIZE
@@ -85,15 +85,11 @@ class Log(FlushableLog):
         self._check()
         if self._next != self.end_offset:
             self.commit()  # lest a fresh batch that is staged goes with the old segment it would join
-        config, now_ms = self._config, int(now * 1000)
+        now_ms = int(now * 1000)
         upto = self.exposed_offset if upto is None else upto
-        rules = [retention.below_start(self.start_offset)]
-        if config.deletes:
-            rules.append(retention.too_old(now_ms, config.retention_ms))
-            rules.append(retention.too_much(self.size, config.retention_bytes))
         deleted: list[int] = []
         try:
-            for rule in rules:
+            for rule in self._rules(now_ms):
                 count = retention.expired(self.segments, rule, upto)
                 if count == len(self.segments):
                     self.roll()
@@ -105,8 +101,15 @@ class Log(FlushableLog):
         for segment in self.segments[:-1]:
             if segment not in self._open:
                 segment.release()
-        self.producers.expire(now_ms - config.producer_id_expiration_ms)
+        self.producers.expire(now_ms - self._config.producer_id_expiration_ms)
         return deleted
+
+    def _rules(self, now_ms: int) -> Iterator[retention.Rule]:
+        """By what segments are judged; each rule is made when those before it have had their effect on the size."""
+        yield retention.below_start(self.start_offset)
+        if self._config.deletes:
+            yield retention.too_old(now_ms, self._config.retention_ms)
+            yield retention.too_much(self.size, self._config.retention_bytes)
 
     def advance_start_offset(self, offset: int) -> None:
         """Hide what is below the offset (DeleteRecords); `clean` deletes the segments that it leaves empty."""

@@ -1,5 +1,6 @@
 """Retention: by time, by size, by the log's start; whole segments, oldest first."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,6 +89,17 @@ def test_the_log_is_kept_at_its_largest_size(tmp_path: Path) -> None:
     fill(log, 100)
     log.clean(NOW_MS / 1000)
     assert 5000 <= log.size < 7000
+
+
+def test_what_went_by_age_does_not_count_again_when_the_size_is_looked_at(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(retention_ms=16_000), clock=a_clock())
+    for n in range(4):
+        log.append(batch(b"x" * 100, timestamp=NOW_MS + 10_000 * n))
+        log.roll()
+    size = log.segments[0].size
+    log.config = replace(log.config, retention_bytes=2 * size)
+    assert log.clean(NOW_MS / 1000 + 30) == [0, 1]
+    assert log.size == 2 * size
 
 
 def test_a_topic_that_is_only_compacted_keeps_old_segments(tmp_path: Path) -> None:

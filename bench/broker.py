@@ -15,8 +15,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 
 from bench.load import fetching, producing, standing
-from bench.load.machine import CLIENT_CORE, describe, pinned, prefer
-from bench.load.measure import Case, Outcome
+from bench.load.machine import CLIENT_CORE, describe, on_cores, prefer, yardstick_us
+from bench.load.measure import Outcome
 from bench.load.report import keep, lines, show
 from bench.load.target import broker
 
@@ -37,12 +37,13 @@ def main() -> int:
     machine = describe()
     progress = Console(stderr=True)
     outcomes = []
-    with pinned(CLIENT_CORE), broker(options.quick, options.dir, options.nice) as target:
+    with on_cores(CLIENT_CORE), broker(options.quick, options.dir, options.nice) as target:
         prefer(os.getpid(), options.nice)
         target.restart()  # now on a core of its own
         for case in chosen:
             with progress.status(case.title):
-                outcomes.append(Outcome(case, [case.run(target) for _ in range(repeats(case, options.repeat))]))
+                runs = [case.run(target) for _ in range(options.repeat or case.repeats)]
+                outcomes.append(Outcome(case, runs, yardstick_us()))
     text = lines(outcomes, machine)
     if options.json:
         print("\n".join(text))
@@ -50,10 +51,6 @@ def main() -> int:
         show(outcomes, machine, Console(width=None if sys.stdout.isatty() else 140))
     progress.print(f"[dim]every run is in {keep(text)}[/dim]")
     return 0
-
-
-def repeats(case: Case, asked: int | None) -> int:
-    return asked or case.repeats
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bench.load import sockets
 from bench.load.frames import batch_below, produce_frame
 from bench.load.librdkafka import Consumer, consume_in_python
-from bench.load.machine import unpinned
+from bench.load.machine import ALL_CORES, on_cores
 from bench.load.measure import Case, Goal, Sample
 from bench.load.producing import CLASSIC, LARGE_MESSAGE
 from bench.load.target import Target
@@ -70,7 +70,7 @@ def librdkafka_reads(target: Target) -> Sample:
     batches = 2000 if target.quick else 4000
     with (
         filled(target, batches) as (topic, messages, _),
-        unpinned(),
+        on_cores(ALL_CORES),
         Consumer(reader_settings(target), topic) as consumer,
     ):
         first = consumer.consume(1)
@@ -81,7 +81,7 @@ def librdkafka_reads(target: Target) -> Sample:
 
 def python_reads(target: Target) -> Sample:
     """The same through confluent-kafka, which is a measure of it and not of the broker."""
-    with filled(target, 1000) as (topic, messages, _), unpinned():
+    with filled(target, 1000) as (topic, messages, _), on_cores(ALL_CORES):
         run = consume_in_python({**reader_settings(target), "enable.auto.commit": False}, topic, messages)
         with target.meter() as meter:
             run()

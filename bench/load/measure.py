@@ -6,7 +6,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -56,7 +56,8 @@ class Outcome:
     """All runs of a case. The median speaks for them: the machine is shared, and one run may meet another's load."""
 
     case: Case
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Sample]
+    yardstick_us: float
 
     def median(self, figure: str) -> float:
         return statistics.median(sample.values[figure] for sample in self.samples)

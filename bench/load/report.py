@@ -42,6 +42,10 @@ def show(outcomes: list[Outcome], machine: dict[str, Any], console: Console) -> 
             )
         if note := outcome.samples[-1].note:
             table.add_row(f"  [dim]{note}[/dim]", "", "", "", "")
+    yardsticks = [outcome.yardstick_us for outcome in outcomes]
+    table.caption = (
+        f"a bare send and recv over loopback took {min(yardsticks):.1f} to {max(yardsticks):.1f} µs of CPU meanwhile"
+    )
     console.print(table)
 
 
@@ -79,6 +83,7 @@ def lines(outcomes: list[Outcome], machine: dict[str, Any]) -> list[str]:
                     {"values": run.values, "broker_cpu_s": run.cpu_s, "wall_s": run.wall_s, run.unit: run.units}
                     for run in outcome.samples
                 ],
+                "yardstick_us": outcome.yardstick_us,
                 "machine": machine,
             }
         )

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.load.machine import BROKER_CORE, pinned, prefer
+from bench.load.machine import BROKER_CORE, on_cores, prefer
 from bench.load.measure import Meter
 from kafka_classic.testing.cluster import LocalCluster
 
@@ -52,7 +52,7 @@ class Target:
         """Stop the broker and start it on its core; returns the seconds until it served, and its processor time."""
         self._broker.stop()
         begin = time.perf_counter()
-        with pinned(BROKER_CORE):
+        with on_cores(BROKER_CORE):
             self._broker.start()
         prefer(self.pid, self._nice)
         self._broker.wait_ready(60)

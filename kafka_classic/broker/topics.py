@@ -97,6 +97,10 @@ class Topics:
         settings, live = self._broker.settings, self._broker.view.brokers
         if not self.valid_name(name):
             raise KafkaError(Error.invalid_topic_exception)
+        same = name.replace(".", "_")
+        for other in self._broker.view.topics:
+            if other != name and other.replace(".", "_") == same:
+                raise KafkaError(Error.invalid_topic_exception, f"{name} and the topic {other} differ only in . and _")
         if manual:
             if partitions != -1 or factor != -1:
                 raise KafkaError(Error.invalid_request, "give an assignment, or counts, not both")
@@ -111,7 +115,7 @@ class Topics:
             raise KafkaError(Error.invalid_partitions, f"partitions must be from 1 to {MOST_PARTITIONS}")
         if factor < 1 or factor > len(live):
             raise KafkaError(
-                Error.invalid_replication_factor, f"replication factor {factor} with {len(live)} live brokers"
+                Error.invalid_replication_factor, f"factor {factor} with {len(live)} live brokers; ask for factor 1"
             )
         if factor > 1:
             raise KafkaError(

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode as Error
 
 from kafka_classic.records.decode import decode_records
 from kafka_classic.testing.cluster import LocalCluster
+from tests.broker.calls import create_topics, new_topic
 from tests.broker.raw import Raw, batch, fetch, fetch_frame, fetched, produce, produce_frame, produced
 
 
@@ -132,3 +133,9 @@ def test_many_classic_partitions_are_flushed_at_once_without_stopping_the_loop(a
             while at < 3 * len(batch(b"x")):  # each is exposed once it is flushed (P5)
                 error, at, _ = fetch(reader, name, at, partition=partition, max_wait_ms=60_000)
                 assert error == 0
+
+
+def test_a_name_that_differs_only_in_dot_and_underscore_is_refused(address: str, kafka_topic: str) -> None:
+    with Raw(address) as raw:
+        made = create_topics(raw, new_topic(kafka_topic + ".a"), new_topic(kafka_topic + "_a"))
+        assert [row.error_code for row in made.topics] == [Error.none, Error.invalid_topic_exception]

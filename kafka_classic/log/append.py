@@ -252,7 +252,8 @@ class AppendableLog(LogState):
 
     def _end_rolled(self) -> None:
         """The bytes of rolled segments are committed now; their indexes are in files and leave the memory."""
-        for segment, size, next_offset in self._rolled:
+        rolled, self._rolled = self._rolled, []
+        for segment, size, next_offset in rolled:
             segment.size = size
             segment.next_offset = next_offset
             segment.flushed = False
@@ -260,7 +261,6 @@ class AppendableLog(LogState):
             segment.release()
             segment.file = file
             self._opened(segment)
-        self._rolled = []
 
     def _activate(self, segment: Segment) -> None:
         """Append to this segment from now on."""

@@ -12,18 +12,19 @@ from .read import ReadableLog
 class FlushJob:
     """Makes everything below `offset` survive the loss of power.
 
-    It holds the open files themselves, so that a roll, a retention or a deletion in the meantime does it no harm.
+    It holds the open files themselves, so that a roll, a retention or a deletion in the meantime does it no harm;
+    files that are not open, of which recovery may leave thousands, it opens one by one.
     `run()` raises nothing: an error is kept in `error`, and takes the log offline in `Log.end_flush`. It is never
     retried, because after a failed fsync the kernel may have dropped the pages that it could not write.
     """
 
-    __slots__ = ("_epochs", "_files", "_folder", "_indexes", "error", "generation", "messages", "offset")
+    __slots__ = ("_epochs", "_files", "_folder", "_paths", "error", "generation", "messages", "offset")
 
     def __init__(
         self,
         offset: int,
         files: Sequence[OpenFile],
-        indexes: Sequence[Path],
+        paths: Sequence[Path],
         folder: Path | None,
         epochs: Callable[[], None] | None,
         generation: int,
@@ -34,7 +35,7 @@ class FlushJob:
         self.messages = messages
         self.error: OSError | None = None
         self._files = files
-        self._indexes = indexes
+        self._paths = paths
         self._folder = folder
         self._epochs = epochs
 
@@ -43,7 +44,7 @@ class FlushJob:
         try:
             for file in self._files:
                 os.fdatasync(file.fd)
-            for path in self._indexes:
+            for path in self._paths:
                 try:
                     sync_path(path)
                 except FileNotFoundError:
@@ -77,19 +78,21 @@ class FlushableLog(ReadableLog):
     def begin_flush(self) -> FlushJob:
         """What must be fsynced for all that is committed to survive the loss of power; cheap."""
         self._check()
-        files, indexes = [], []
+        files, paths = [], []
         for segment in reversed(self.segments):
             if segment.flushed:
                 break
-            if segment.size or segment is self._active:
-                files.append(segment.open())
+            if segment.file is not None:
+                files.append(segment.file)
+            else:
+                paths.append(segment.path)
             if segment is not self._active and not self._classic:
-                indexes += [segment.path_of(".index"), segment.path_of(".timeindex")]
+                paths += [segment.path_of(".index"), segment.path_of(".timeindex")]
         epochs = self.epochs.save_job(self.dir)
         folder = self.dir if self._folder_dirty else None
         self._folder_dirty = False
         self._flushing = True
-        return FlushJob(self.end_offset, files, indexes, folder, epochs, self._generation, self._messages)
+        return FlushJob(self.end_offset, files, paths, folder, epochs, self._generation, self._messages)
 
     def end_flush(self, job: FlushJob) -> None:
         """Take note that a job has run: what it flushed is safe, and of a classic log exposed."""

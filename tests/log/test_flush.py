@@ -149,3 +149,30 @@ def test_what_is_appended_after_a_clean_start_is_fsynced_too(
     monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
     log.flush()
     assert synced == [str(log.segments[-1].path)]
+
+
+def test_however_many_segments_are_rolled_few_files_stay_open(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
+    before = len(os.listdir("/proc/self/fd"))
+    written = fill(log, 1000)
+    assert len(log.segments) > 40
+    assert len(os.listdir("/proc/self/fd")) - before < 10
+    job = log.begin_flush()
+    assert len(os.listdir("/proc/self/fd")) - before < 10
+    job.run()
+    log.end_flush(job)
+    assert log.recovery_point == log.end_offset
+    assert values(log) == written
+    assert len(os.listdir("/proc/self/fd")) - before < 15
+    log = reopen(log, recovery_point=0)
+    assert len(os.listdir("/proc/self/fd")) - before < 15
+
+
+def test_a_flush_covers_segments_that_are_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
+    fill(log, 200)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    monkeypatch.setattr(os, "fsync", os.fdatasync)
+    log.flush()
+    assert {str(segment.path) for segment in log.segments} <= set(synced)

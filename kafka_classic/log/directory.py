@@ -55,6 +55,7 @@ class LogDir:
         self._clock = clock
         self._points: Offsets = {}
         self._starts: Offsets = {}
+        self._stale: set[tuple[str, int]] = set()  # partitions that are gone, but perhaps not from the checkpoints
         self._writing = threading.Lock()
         self._jobs = self._jobs_done = 0
         self._on_disk: tuple[Offsets, Offsets] | None = None
@@ -79,6 +80,8 @@ class LogDir:
                 shutil.rmtree(folder, ignore_errors=True)
             elif match := _FOLDER.fullmatch(folder.name):
                 self.found[match[1], int(match[2])] = read_topic_id(folder)
+        for key in (self._points.keys() | self._starts.keys()) - self.found.keys():
+            self._forget(*key)
         # From here on a crash is a crash, whatever is opened first.
         (self.path / CLEAN_MARKER).unlink(missing_ok=True)
         return len(self.found)
@@ -94,6 +97,10 @@ class LogDir:
         known = self.found.pop(key, None)
         fresh = not folder.exists()
         try:
+            if key in self._stale:
+                # The namesake's start would have the new log's records deleted after a crash.
+                self.checkpoint()
+                self._stale.clear()
             folder.mkdir(exist_ok=True)
             if known is None:
                 write_topic_id(folder, topic_id)
@@ -143,6 +150,7 @@ class LogDir:
     def _forget(self, topic: str, partition: int) -> None:
         for table in (self._points, self._starts, self.found):
             table.pop((topic, partition), None)
+        self._stale.add((topic, partition))
 
     # -- checkpoints
 

@@ -241,3 +241,27 @@ def test_strange_folders_and_files_are_left_alone(tmp_path: Path) -> None:
     directory.close()
     assert (tmp_path / "lost+found").is_dir()
     assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_new_topic_does_not_inherit_the_offsets_of_a_deleted_namesake(tmp_path: Path, restarted: bool) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    fill(log, 50)
+    log.flush()
+    log.advance_start_offset(90)
+    older = directory.checkpoint_job()
+    directory.checkpoint()
+    directory.drop("t", 0)
+    if restarted:
+        directory._unlock()  # a crash: the checkpoints are those of the deleted log
+        directory = opened(tmp_path)
+    log = directory.open("t", 0, OTHER, SMALL)
+    if not restarted:
+        older()  # one that was under way
+    written = fill(log, 5)
+    directory._unlock()
+    again = opened(tmp_path)
+    log = again.open("t", 0, OTHER, SMALL)
+    assert (log.start_offset, values(log)) == (0, written)
+    again.close()

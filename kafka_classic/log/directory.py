@@ -52,6 +52,7 @@ class LogDir:
         self.logs: dict[tuple[str, int], Log] = {}
         self.found: dict[tuple[str, int], UUID | None] = {}
         self.clean = False
+        self._loaded = self._unsound = False
         self._clock = clock
         self._points: Offsets = {}
         self._starts: Offsets = {}
@@ -84,6 +85,7 @@ class LogDir:
             self._forget(*key)
         # From here on a crash is a crash, whatever is opened first.
         (self.path / CLEAN_MARKER).unlink(missing_ok=True)
+        self._loaded = True
         return len(self.found)
 
     def open(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Log:
@@ -109,14 +111,18 @@ class LogDir:
                 error.errno,
                 f"making {folder}: {error.strerror}; free space or repair the disk, then restart the broker",
             ) from error
-        opened = self.logs[key] = Log.open(
-            folder,
-            config,
-            recovery_point=0 if fresh else self._points.get(key, 0),
-            log_start=0 if fresh else self._starts.get(key, 0),
-            clean=self.clean and not fresh,
-            clock=self._clock,
-        )
+        try:
+            opened = self.logs[key] = Log.open(
+                folder,
+                config,
+                recovery_point=0 if fresh else self._points.get(key, 0),
+                log_start=0 if fresh else self._starts.get(key, 0),
+                clean=self.clean and not fresh,
+                clock=self._clock,
+            )
+        except BaseException:
+            self._unsound = True
+            raise
         return opened
 
     def folder(self, topic: str, partition: int) -> Path:
@@ -193,8 +199,11 @@ class LogDir:
         """Close all logs; the marker of a clean stop is written last, and only if all is well."""
         if self._lock < 0:
             return
-        # What was never opened was not recovered either: a marker would call it clean.
-        well = self.clean or not self.found
+        if not self._loaded:
+            self._unlock()  # what is on disk is not known, and must stay as it is
+            return
+        # What was not opened, or not to the end, was not recovered either: a marker would call it clean.
+        well = (self.clean or not self.found) and not self._unsound
         for opened in self.logs.values():
             well &= opened.failed is None
             try:

@@ -1,5 +1,7 @@
 """The data directory: one broker's, found again after any stop, with its checkpoints."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -265,3 +267,42 @@ def test_a_new_topic_does_not_inherit_the_offsets_of_a_deleted_namesake(tmp_path
     log = again.open("t", 0, OTHER, SMALL)
     assert (log.start_offset, values(log)) == (0, written)
     again.close()
+
+
+def test_a_directory_that_was_never_loaded_is_left_as_it_is(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    fill(log, 50)
+    log.advance_start_offset(90)
+    directory.checkpoint()
+    directory._unlock()
+    LogDir(tmp_path, 1, "abc").close()  # a start that failed early
+    assert not (tmp_path / CLEAN_MARKER).exists()
+    again = opened(tmp_path)
+    assert again.open("t", 0, ID, SMALL).start_offset == 90
+    again.close()
+
+
+def test_a_log_that_could_not_be_recovered_is_not_called_clean_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    written = fill(log, 50)
+    with log.segments[-1].path.open("ab") as file:
+        file.write(bytes(batch(b"torn", base_offset=log.end_offset))[:-1] + b"?")
+    directory._unlock()
+    directory = opened(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "preadv", out_of_order)
+        with pytest.raises(StorageError):
+            directory.open("t", 0, ID, SMALL)
+    directory.close()
+    again = opened(tmp_path)
+    assert not again.clean
+    assert values(again.open("t", 0, ID, SMALL)) == written
+    again.close()
+
+
+def out_of_order(*_: object) -> int:
+    raise OSError(errno.EIO, "the disk is out of order")

@@ -6,6 +6,7 @@ import logging
 import resource
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import gevent
@@ -26,11 +27,14 @@ from kafka_classic.settings import BrokerSettings, Endpoint
 from kafka_classic.zk.brokers import BrokerInfo, BrokerRegistry
 from kafka_classic.zk.cluster import ClusterRegistry
 from kafka_classic.zk.configs import ConfigRegistry
+from kafka_classic.zk.errors import ZooKeeperUnreachable
 from kafka_classic.zk.partitions import PartitionStates
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.topics import TopicInfo, TopicRegistry
 
 log = logging.getLogger(__name__)
+
+LEAVE_S = 5.0  # how long a stop waits for ZooKeeper; without it the registration ends with the session
 
 
 class Broker:
@@ -54,14 +58,17 @@ class Broker:
         self._followed = Event()
         self._wanted: dict[str, TopicInfo] | None = None
         self._news = Event()
+        self._ends = ExitStack()  # what undoes each step of the start, the last first, though one of them fails
 
     def start(self) -> None:
         settings = self.settings
         _raise_file_limit()
         self.endpoints = self.server.listen(settings.endpoints())
+        self._ends.callback(self.server.close)
         self.session = Session(
             settings.zookeeper_connect, timeout_s=settings.zookeeper_session_timeout_ms / 1000, handler="gevent"
         )
+        self._ends.callback(self.session.close)
         self.session.start(settings.zookeeper_connection_timeout_ms / 1000)
         cluster = ClusterRegistry(self.session)
         self.view = ClusterView(cluster.cluster_id())
@@ -72,25 +79,27 @@ class Broker:
         self.directory = LogDir(Path(settings.log_dirs), settings.broker_id, self.view.cluster_id)
         self.hosted = HostedPartitions(settings, self.view, self.directory, PartitionStates(self.session))
         self._load()
+        self._ends.callback(self.directory.close)
         self.config_registry.watch(self._config_changed)
         self.topic_registry.watch(self._topics_changed)
         self.broker_registry.watch(self.view.set_brokers)
-        self._follower = gevent.spawn(self._follow)
+        self._ends.callback(gevent.spawn(self._follow).kill)
         self._followed.wait()
-        self.housekeeping = Housekeeping(self)
+        self._ends.callback(Housekeeping(self).stop)
         info = self._info()
         self.view.serve_as(info)
         self.server.serve()
+        self._ends.callback(self.server.close)  # before the logs
+        self._ends.callback(self._leave)
         self.broker_registry.register(info, holds_address=True)
 
     def stop(self) -> None:
-        """Leave the registry, answer what was taken, then close the logs cleanly."""
-        self.housekeeping.stop()
-        self._follower.kill()
-        self.broker_registry.unregister()
-        self.server.close()
-        self.session.close()
-        self.directory.close()
+        """Leave the registry, answer what was taken, then close the logs cleanly; however far the start came."""
+        self._ends.close()
+
+    def _leave(self) -> None:
+        with gevent.Timeout(LEAVE_S, False), suppress(ZooKeeperUnreachable):
+            self.broker_registry.unregister()
 
     def in_a_thread(self, work: Callable[[], None]) -> None:
         """Do what may wait for the disk beside the event loop; only the calling greenlet waits."""

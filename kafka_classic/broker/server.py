@@ -128,6 +128,7 @@ class Server:
         for sock, watcher in self._listeners:
             watcher.close()
             sock.close()
+        self._listeners.clear()
         self.turn.end()
         for connection in list(self.connections):
             connection.close()

@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from .checkpoint import CorruptCheckpoint, read_checkpoint, write_checkpoint
 from .config import LogConfig
 from .errors import StorageError
-from .files import replace
+from .files import aside, replace, sync_path
 from .log import Log
 from .metadata import check_owner, read_topic_id, write_topic_id
 
@@ -76,6 +76,8 @@ class LogDir:
         self.found = {}
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir():
+                if folder.name.endswith(".tmp"):
+                    folder.unlink()  # a checkpoint that a crash cut short
                 continue
             if folder.name.endswith("-delete"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -83,8 +85,9 @@ class LogDir:
                 self.found[match[1], int(match[2])] = read_topic_id(folder)
         for key in (self._points.keys() | self._starts.keys()) - self.found.keys():
             self._forget(*key)
-        # From here on a crash is a crash, whatever is opened first.
+        # From here on a crash is a crash, whatever is opened first, and a loss of power must not bring the marker back.
         (self.path / CLEAN_MARKER).unlink(missing_ok=True)
+        sync_path(self.path)
         self._loaded = True
         return len(self.found)
 
@@ -141,13 +144,12 @@ class LogDir:
     def set_aside(self, topic: str, partition: int) -> Path:
         """Rename the folder of a partition that the cluster does not know, so that nothing is lost by mistake."""
         folder = self.folder(topic, partition)
-        aside = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
         if (opened := self.logs.pop((topic, partition), None)) is not None:
             opened.close()
         self._forget(topic, partition)
-        folder.rename(aside)
-        log.warning("%s belongs to no topic of this cluster and is set aside as %s", folder.name, aside.name)
-        return aside
+        stray = folder.rename(aside(folder, "stray"))
+        log.warning("%s belongs to no topic of this cluster and is set aside as %s", folder.name, stray.name)
+        return stray
 
     def set_aside_strays(self) -> list[Path]:
         """Set aside all that was found but never opened: call it when every partition of the cluster is open."""

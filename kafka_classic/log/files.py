@@ -2,6 +2,7 @@
 
 import os
 import threading
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,17 +77,23 @@ def write_all(fd: int, pieces: Sequence[Buffer], position: int) -> None:
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Give the file new content so that a crash leaves the old or the new one, never a mixture."""
-    aside = path.with_name(f"{path.name}.{threading.get_ident()}.tmp")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fresh = path.with_name(f"{path.name}.{threading.get_ident()}.tmp")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         write_all(fd, [data], 0)
         if durable:
             os.fsync(fd)
     finally:
         os.close(fd)
-    aside.replace(path)
+    fresh.replace(path)
     if durable:
         sync_path(path.parent)
+
+
+def aside(path: Path, why: str) -> Path:
+    """Another name for a folder that no log is found under, in a file system's 255 bytes however long its own is."""
+    ending = f".{uuid.uuid4().hex}-{why}"
+    return path.with_name(path.name[: 255 - len(ending)] + ending)
 
 
 def sync_path(path: Path) -> None:

@@ -16,7 +16,6 @@ import errno
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from kafka_classic.records.batch import HEADER, HEADER_SIZE
 from . import retention
 from .config import LogConfig
 from .errors import OffsetOutOfRange, StorageError
-from .files import FileSlice, sync_path
+from .files import FileSlice, aside, sync_path
 from .flush import FlushableLog, FlushJob
 from .recovery import forget_snapshot, load, producers_at
 from .segment import Segment
@@ -231,10 +230,8 @@ class Log(FlushableLog):
     def delete(self) -> None:
         """Remove the log: renamed aside first, so that a crash leaves none that looks alive."""
         self._let_go("is deleted")
-        aside = self.dir.with_name(f"{self.name}.{uuid.uuid4().hex}-delete")
         with contextlib.suppress(FileNotFoundError):
-            self.dir.rename(aside)
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(self.dir.rename(aside(self.dir, "delete")), ignore_errors=True)
 
     def _let_go(self, why: str) -> None:
         if self.failed is None:

@@ -304,5 +304,40 @@ def test_a_log_that_could_not_be_recovered_is_not_called_clean_at_the_next_start
     again.close()
 
 
+def test_the_marker_is_gone_from_the_disk_before_anything_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path).close()
+    at_sync: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda fd: at_sync.append((os.readlink(f"/proc/self/fd/{fd}"), (tmp_path / CLEAN_MARKER).exists())),
+    )
+    directory = opened(tmp_path)
+    assert (str(tmp_path), False) in at_sync
+    directory.close()
+
+
+def test_a_checkpoint_that_a_crash_cut_short_is_swept_up(tmp_path: Path) -> None:
+    (tmp_path / f"{RECOVERY_POINTS}.1234.tmp").write_bytes(b"0\n1\nt 0")
+    opened(tmp_path).close()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("partition", [0, 10000])
+def test_the_longest_name_of_a_topic_can_be_deleted_and_set_aside(tmp_path: Path, partition: int) -> None:
+    directory = opened(tmp_path)
+    topic = "t" * 249
+    directory.open(topic, partition, ID, SMALL)
+    directory.drop(topic, partition)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    directory.open(topic, partition, ID, SMALL)
+    assert directory.set_aside(topic, partition).is_dir()
+    assert not directory.folder(topic, partition).exists()
+    directory.close()
+    assert opened(tmp_path).found == {}
+
+
 def out_of_order(*_: object) -> int:
     raise OSError(errno.EIO, "the disk is out of order")

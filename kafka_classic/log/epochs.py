@@ -2,9 +2,11 @@
 
 A follower that comes back asks its leader where an epoch ended, and cuts its log there. The file is Kafka's
 `leader-epoch-checkpoint`: version, count, then `epoch start-offset` a line. It is written by a flush, so that all
-epochs below the recovery point are in it; those above are read off the batches when a crash is recovered from.
+epochs below the recovery point are in it; those above are read off the batches when a crash is recovered from. A
+truncation writes it too, so that none is in it that is not in the log.
 """
 
+import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
@@ -97,6 +99,11 @@ class LeaderEpochs:
                     self._saved = version
 
         return save
+
+    def close(self) -> None:
+        """Write no more: the folder may soon be another log's."""
+        with self._saving:
+            self._saved = sys.maxsize
 
     def dump(self) -> bytes:
         """The bytes of the checkpoint file."""

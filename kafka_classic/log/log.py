@@ -137,7 +137,10 @@ class Log(FlushableLog):
         return [segment.base for segment in dropped]
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off the batches that hold this offset or a later one: a follower's log has left its leader's."""
+        """Cut off the batches that hold this offset or a later one: a follower's log has left its leader's.
+
+        Let a checkpoint follow before anything is appended: a recovery point above the cut would vouch for new batches.
+        """
         self._check()
         self._nothing_staged()
         if offset >= self.end_offset:
@@ -201,6 +204,8 @@ class Log(FlushableLog):
         self._activate(segment)
         self.epochs.cut_end(end)
         self._epoch = self.epochs.latest
+        if (save := self.epochs.save_job(self.dir)) is not None:
+            save()  # at once: an epoch that was cut off would hide the lower ones that replace it
         for at in [at for at in self._snapshots if at > end]:
             forget_snapshot(self.dir, self._snapshots, at)
         self.producers = producers_at(self.dir, self.segments, self._snapshots, end, self._classic)
@@ -230,6 +235,7 @@ class Log(FlushableLog):
     def delete(self) -> None:
         """Remove the log: renamed aside first, so that a crash leaves none that looks alive."""
         self._let_go("is deleted")
+        self.epochs.close()  # a flush may be under way
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.dir.rename(aside(self.dir, "delete")), ignore_errors=True)
 

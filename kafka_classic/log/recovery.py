@@ -73,6 +73,7 @@ def load(folder: Path, config: LogConfig, *, recovery_point: int, log_start: int
     if recovered:
         first = len(bases) - 1 if clean else _scan_from(bases, recovery_point)
         producers = producers_at(folder, segments, snapshots, bases[first], config.classic)
+        epochs.cut_end(bases[first])  # what the batches say from there on is newer than the file
         _recover(segments, first, producers, epochs, config)
     else:
         producers = producers_at(folder, segments, snapshots, segments[-1].next_offset, config.classic)

@@ -103,3 +103,26 @@ def test_an_epoch_that_the_cut_tail_began_is_forgotten(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     again = reopen(log, recovery_point=0)
     assert (again.end_offset, again.last_leader_epoch) == (1, 1)
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 500])
+def test_epochs_that_were_cut_off_do_not_come_back_after_a_crash(tmp_path: Path, segment_bytes: int) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(segment_bytes=segment_bytes))
+    for n in range(30):
+        log.append(batch(b"a"), 1 if n < 20 else 3)
+    log.flush()
+    log.truncate_to(11)  # the leader of epoch 4 has never seen what that of 3 wrote, but something of 2
+    for n in range(11, 40):
+        log.append_as_follower(batch(b"b", base_offset=n, leader_epoch=2 if n < 35 else 4))
+    log = reopen(log)
+    assert list(zip(log.epochs.epochs, log.epochs.starts, strict=True)) == [(1, 0), (2, 11), (4, 35)]
+
+
+def test_a_flush_that_outlives_its_log_leaves_the_next_one_of_that_name_alone(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig())
+    log.append(batch(b"a"), 7)
+    job = log.begin_flush()
+    log.delete()
+    namesake = Log.open(tmp_path / "t-0", LogConfig())
+    job.run()
+    assert not (namesake.dir / FILE_NAME).exists()

@@ -180,7 +180,7 @@ class Segment:
     def check_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         """Raise ValueError if an index ends before its segment does, or ends in a batch that is not there."""
         at, offset = (index.positions[-1], self.base + index.offsets[-1]) if len(index) else (0, self.base)
-        if at >= self.size and self.size:
+        if at and at >= self.size:
             raise ValueError("an entry points behind the end")
         for position, header in self.batches(at):
             if position == at and at and header[0] != offset:

@@ -1,5 +1,6 @@
 """Recovery: a torn tail is cut, what is derived is rebuilt, what is not ours is left alone (P22)."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -299,3 +300,14 @@ def test_a_copied_log_is_the_same_log(tmp_path: Path) -> None:
     assert values(copied) == written
     assert copied.max_timestamp() == log.max_timestamp()
     assert copied.offset_for_timestamp(NOW_MS + 100) == log.offset_for_timestamp(NOW_MS + 100)
+
+
+def test_an_index_of_a_log_that_is_empty_is_not_believed(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(index_interval_bytes=100), clock=a_clock())
+    for _ in range(10):
+        log.append(batch(b"a", timestamp=-1))  # without timestamps only the index of offsets has entries
+    log.close()
+    os.truncate(log.segments[0].path, 0)
+    again = reopen(log, clean=True)
+    assert again.end_offset == 0
+    assert again.append(batch(b"b")) == 0

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bench.load import sockets
+from bench.load import echo, sockets
 from bench.load.frames import base_offset_at, batch, batch_below, produce_frame
 from bench.load.librdkafka import Producer
-from bench.load.machine import ALL_CORES, on_cores
-from bench.load.measure import Case, Goal, Sample
+from bench.load.machine import ALL_CORES, BROKER_CORE, on_cores, prefer
+from bench.load.measure import Case, Goal, Meter, Sample
 from bench.load.target import Target
 
 MESSAGE = 200  # bytes, as in the paper's own measurement (P28)
@@ -87,6 +87,23 @@ def many_connections(version: int) -> Callable[[Target], Sample]:
         return _per_request(requests, meter.cpu_s, meter.wall_s)
 
     return run
+
+
+def floor(target: Target) -> Sample:
+    """The same clients against a server that only receives and answers: what loop and kernel take of a request."""
+    requests = 60_000 if target.quick else 200_000
+    frame = produce_frame(CLASSIC, "bench", 0, batch(1, MESSAGE))
+    with on_cores(BROKER_CORE):
+        process, port = echo.start()
+    try:
+        prefer(process.pid, target.nice)
+        with sockets.closed_loops(("127.0.0.1", port), frame, CONNECTIONS) as ask_on_all:
+            ask_on_all(5000)
+            with Meter(process.pid) as meter:
+                ask_on_all(requests)
+    finally:
+        echo.stop(process)
+    return _per_request(requests, meter.cpu_s, meter.wall_s)
 
 
 def _per_request(requests: int, cpu_s: float, wall_s: float) -> Sample:
@@ -167,6 +184,12 @@ CASES = (
         "the same, Produce version 9",
         (Goal("cpu", CPU, 6, False),),
         many_connections(FLEXIBLE),
+    ),
+    Case(
+        "64-connections-floor",
+        "the same, a server that answers unread",
+        (Goal("cpu", "µs of its CPU", more_is_better=False),),
+        floor,
     ),
     Case("bytes-in", "broker CPU per GB produced", (Goal("cpu", "s", 0.6, False),), bytes_in),
     Case(

@@ -25,7 +25,7 @@ class Target:
 
     def __init__(self, cluster: LocalCluster, quick: bool, nice: int) -> None:
         self.quick = quick
-        self._nice = nice
+        self.nice = nice
         self.cluster = cluster
         self._broker = cluster.brokers[0]
         self._topics = 0
@@ -54,7 +54,7 @@ class Target:
         begin = time.perf_counter()
         with on_cores(BROKER_CORE):
             self._broker.start()
-        prefer(self.pid, self._nice)
+        prefer(self.pid, self.nice)
         self._broker.wait_ready(60)
         return time.perf_counter() - begin, self._broker.cpu_seconds()
 

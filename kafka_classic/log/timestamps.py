@@ -32,25 +32,34 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, e
 def first_of_largest(segments: Sequence[Segment], start: int, end: int) -> tuple[int, int] | None:
     """The first record in start..end that has the largest timestamp, as (offset, timestamp)."""
     best: tuple[int, int] | None = None
-    for segment in segments:
+    for segment in reversed(segments):  # the newest record is the likeliest; of equal ones the earlier is taken
         with Borrowed(segment):
-            if segment.max_timestamp < 0 or (best and segment.max_timestamp <= best[1]):
+            if segment.max_timestamp < 0 or (best and segment.max_timestamp < best[1]):
                 continue
-            whole = segment.base >= start and segment.next_offset <= end
-            largest = segment.max_timestamp
-            for at, header in segment.batches(_start(segment, largest) if whole else 0):
-                if header[0] >= end:
-                    break
-                if header[8] <= (best[1] if best else -1) or header[0] + header[6] < start:
-                    continue
-                seen = [(offset, found) for offset, found in _records(segment, at, header) if start <= offset < end]
-                if seen:
-                    offset, found = max(seen, key=lambda record: (record[1], -record[0]))
-                    if best is None or found > best[1]:
-                        best = (offset, found)
-                if whole and best and best[1] == largest:
-                    break
+            found = _largest_in(segment, start, end)
+            if found and (best is None or found[1] >= best[1]):
+                best = found
     return best
+
+
+def _largest_in(segment: Segment, start: int, end: int) -> tuple[int, int] | None:
+    """The same of one segment; of its batches only those at the two ends and the one that matters are decoded."""
+    whole = segment.base >= start and segment.next_offset <= end
+    top: tuple[int, Header] | None = None
+    seen: list[tuple[int, int]] = []
+    for at, header in segment.batches(_start(segment, segment.max_timestamp) if whole else segment.locate(start) or 0):
+        if header[0] >= end:
+            break
+        if header[0] < start or header[0] + header[6] >= end:
+            seen += _records(segment, at, header)
+        elif top is None or header[8] > top[1][8]:
+            top = at, header
+            if header[8] == segment.max_timestamp:
+                break
+    if top is not None:
+        seen += _records(segment, *top)
+    inside = [record for record in seen if start <= record[0] < end and record[1] >= 0]
+    return max(inside, key=lambda record: (record[1], -record[0]), default=None)
 
 
 class Borrowed:

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from kafka_classic.log import timestamps
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.errors import OffsetOutOfRange
 from kafka_classic.log.log import FileSlice, Log
 from kafka_classic.records.batch import iter_batches
 from kafka_classic.records.codecs import Codec
+from kafka_classic.records.decode import Record
 from tests.log.batches import NOW_MS, SMALL, SMALL_CLASSIC, a_clock, batch, fill, first, records, reopen, values
 
 
@@ -169,3 +171,25 @@ def test_waiting_consumers_find_their_offset_without_a_scan(tmp_path: Path) -> N
         assert piece is not None
         assert piece.next_offset == at + 1
     assert values(log, max_bytes=100_000) == [b"%d" % n for n in range(1000)]
+
+
+@pytest.mark.parametrize("config", [SMALL, LogConfig(), LogConfig(classic=True)])
+def test_few_batches_are_decoded_to_find_the_largest_timestamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: LogConfig
+) -> None:
+    log = Log.open(tmp_path / "t-0", config, clock=a_clock())
+    fill(log, 300)
+    log.flush()
+    newest = max(records(log), key=lambda record: record.timestamp)
+    log.advance_start_offset(records(log)[4].offset)  # inside of a batch
+    log.append(batch(b"old", b"old", timestamp=NOW_MS))
+    decoded = []
+    decode = timestamps.decode_batch
+
+    def counted(data: bytes, max_size: int) -> list[Record]:
+        decoded.append(data)
+        return decode(data, max_size=max_size)
+
+    monkeypatch.setattr(timestamps, "decode_batch", counted)
+    assert log.max_timestamp() == (newest.offset, newest.timestamp)
+    assert len(decoded) <= 4

@@ -138,4 +138,4 @@ def test_many_classic_partitions_are_flushed_at_once_without_stopping_the_loop(a
 def test_a_name_that_differs_only_in_dot_and_underscore_is_refused(address: str, kafka_topic: str) -> None:
     with Raw(address) as raw:
         made = create_topics(raw, new_topic(kafka_topic + ".a"), new_topic(kafka_topic + "_a"))
-        assert [row.error_code for row in made.topics] == [Error.none, Error.invalid_topic_exception]
+        assert [row.error_code for row in made] == [Error.none, Error.invalid_topic_exception]

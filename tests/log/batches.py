@@ -78,3 +78,13 @@ def reopen(log: Log, *, clean: bool = False, recovery_point: int | None = None) 
 
 def names(folder: Path, suffix: str) -> Sequence[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.endswith(suffix))
+
+
+def open_files() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def path_behind(fd: int) -> str:
+    """The name of an open file."""
+    return str(Path(f"/proc/self/fd/{fd}").readlink())

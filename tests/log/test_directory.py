@@ -13,7 +13,7 @@ from kafka_classic.log.checkpoint import read_checkpoint
 from kafka_classic.log.directory import CLEAN_MARKER, RECOVERY_POINTS, START_OFFSETS, DirectoryInUse, LogDir
 from kafka_classic.log.errors import StorageError
 from kafka_classic.log.metadata import WrongOwner, read_meta
-from tests.log.batches import SMALL, a_clock, batch, fill, values
+from tests.log.batches import SMALL, a_clock, batch, fill, path_behind, values
 
 ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 OTHER = UUID("00112233-4455-6677-8899-000000000000")
@@ -312,7 +312,7 @@ def test_the_marker_is_gone_from_the_disk_before_anything_is_opened(
     monkeypatch.setattr(
         os,
         "fsync",
-        lambda fd: at_sync.append((os.readlink(f"/proc/self/fd/{fd}"), (tmp_path / CLEAN_MARKER).exists())),
+        lambda fd: at_sync.append((path_behind(fd), (tmp_path / CLEAN_MARKER).exists())),
     )
     directory = opened(tmp_path)
     assert (str(tmp_path), False) in at_sync

@@ -9,7 +9,7 @@ import pytest
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.errors import StorageError
 from kafka_classic.log.log import Log
-from tests.log.batches import NOW_MS, SMALL, a_clock, batch, fill, reopen, values
+from tests.log.batches import NOW_MS, SMALL, a_clock, batch, fill, open_files, path_behind, reopen, values
 
 
 def test_a_flush_is_due_after_so_many_messages(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_files_of_every_unflushed_segment_are_synced_and_old_ones_only_once(
     synced: list[str] = []
 
     def note(fd: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{fd}").rsplit("/", 1)[1])  # noqa: PTH115
+        synced.append(path_behind(fd).rsplit("/", 1)[1])
 
     monkeypatch.setattr(os, "fdatasync", note)
     monkeypatch.setattr(os, "fsync", note)
@@ -146,33 +146,33 @@ def test_what_is_appended_after_a_clean_start_is_fsynced_too(
     log = reopen(log, clean=True)
     fill(log, 1, start=3)
     synced: list[str] = []
-    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(path_behind(fd)))
     log.flush()
     assert synced == [str(log.segments[-1].path)]
 
 
 def test_however_many_segments_are_rolled_few_files_stay_open(tmp_path: Path) -> None:
     log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     written = fill(log, 1000)
     assert len(log.segments) > 40
-    assert len(os.listdir("/proc/self/fd")) - before < 10
+    assert open_files() - before < 10
     job = log.begin_flush()
-    assert len(os.listdir("/proc/self/fd")) - before < 10
+    assert open_files() - before < 10
     job.run()
     log.end_flush(job)
     assert log.recovery_point == log.end_offset
     assert values(log) == written
-    assert len(os.listdir("/proc/self/fd")) - before < 15
+    assert open_files() - before < 15
     log = reopen(log, recovery_point=0)
-    assert len(os.listdir("/proc/self/fd")) - before < 15
+    assert open_files() - before < 15
 
 
 def test_a_flush_covers_segments_that_are_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
     fill(log, 200)
     synced: list[str] = []
-    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(path_behind(fd)))
     monkeypatch.setattr(os, "fsync", os.fdatasync)
     log.flush()
     assert {str(segment.path) for segment in log.segments} <= set(synced)

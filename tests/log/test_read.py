@@ -10,7 +10,7 @@ from kafka_classic.log.errors import OffsetOutOfRange
 from kafka_classic.log.log import FileSlice, Log
 from kafka_classic.records.batch import iter_batches
 from kafka_classic.records.codecs import Codec
-from kafka_classic.records.decode import Record
+from kafka_classic.records.decode import Record, decode_batch
 from tests.log.batches import NOW_MS, SMALL, SMALL_CLASSIC, a_clock, batch, fill, first, records, reopen, values
 
 
@@ -184,11 +184,10 @@ def test_few_batches_are_decoded_to_find_the_largest_timestamp(
     log.advance_start_offset(records(log)[4].offset)  # inside of a batch
     log.append(batch(b"old", b"old", timestamp=NOW_MS))
     decoded = []
-    decode = timestamps.decode_batch
 
     def counted(data: bytes, max_size: int) -> list[Record]:
         decoded.append(data)
-        return decode(data, max_size=max_size)
+        return decode_batch(data, max_size=max_size)
 
     monkeypatch.setattr(timestamps, "decode_batch", counted)
     assert log.max_timestamp() == (newest.offset, newest.timestamp)

@@ -152,7 +152,9 @@ class Broker:
             if topics is None:
                 continue
             try:
-                self._read_configs([name for name in topics if name not in self.view.topics])
+                # One of another id was deleted and created anew: its settings are others too.
+                seen = {name: info.topic_id for name, info in self.view.topics.items()}
+                self._read_configs([name for name, info in topics.items() if seen.get(name) != info.topic_id])
                 self.hosted.follow(topics)
             except Exception:
                 log.exception("could not follow the topic registry; trying again")

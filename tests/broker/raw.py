@@ -20,6 +20,7 @@ class Raw:
     """One connection; every read has a generous limit of its own, so that a hang fails the test."""
 
     def __init__(self, address: str, timeout: float = 60.0) -> None:
+        self.address = address
         host, port = address.rsplit(":", 1)
         self.sock = socket.create_connection((host, int(port)), timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

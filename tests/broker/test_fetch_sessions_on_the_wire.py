@@ -1,4 +1,4 @@
-"""Fetch sessions as a consumer meets them: all at first, then only what is new, and a fresh start when they are lost."""
+"""Fetch sessions as a consumer meets them: all at first, then only what is new; a lost one is begun anew."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def librdkafka(count: int, size: int, settings: dict[str, Any]) -> Callable[[Tar
         common = {
             "bootstrap.servers": target.bootstrap,
             "acks": 1,
-            "queue.buffering.max.messages": 2_000_000,
-            "queue.buffering.max.kbytes": 1 << 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1 << 18,
         }
         value = os.urandom(size)
         with target.topic() as topic, on_cores(ALL_CORES), Producer({**common, **settings}, topic, value) as producer:

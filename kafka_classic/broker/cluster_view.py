@@ -57,6 +57,15 @@ class ClusterView:
                 rows.append((info, endpoint.host, endpoint.port))
         return rows
 
+    def id_of(self, topic: str) -> UUID | None:
+        info = self.topics.get(topic)
+        return None if info is None else info.topic_id
+
+    def size_of(self, topic: str) -> int:
+        """How many partitions it has; 0 of one that is not known."""
+        info = self.topics.get(topic)
+        return 0 if info is None else len(info.assignment)
+
     def leader(self, info: TopicInfo, index: int) -> int:
         """The broker to ask for this partition, or -1 while none is there."""
         replicas = info.assignment[index]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
+from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
-from kafka_classic.settings import BrokerSettings, Setting, SettingsError, TopicSettings
+from kafka_classic.settings import BrokerSettings, Setting, SettingsError, TopicSettings, nearest
 from kafka_classic.wire.errors import Error, KafkaError
+from kafka_classic.zk.errors import VersionConflict
 
 if TYPE_CHECKING:
     from kafka_classic.broker.broker import Broker
@@ -28,6 +31,7 @@ I: Any = incremental_response  # noqa: E741
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 FROM_TOPIC, FROM_FILE, FROM_DEFAULT = 1, 4, 5
+CHANGE_S = 10.0  # for ZooKeeper to take a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +94,35 @@ class Configs:
         raise KafkaError(Error.invalid_request, f"resource type {resource_type} is not served")
 
     def change(
-        self, resource_type: int, name: str, operations: Iterable[tuple[str, int, str | None]], fresh: bool, dry: bool
+        self, resource_type: int, name: str, operations: Sequence[tuple[str, int, str | None]], fresh: bool, dry: bool
     ) -> None:
         """Apply operations to a topic's settings, over none of them if `fresh`; all or nothing."""
         if resource_type != TOPIC:
             raise KafkaError(Error.invalid_request, "a broker's settings are read at its start: change its file")
         self._check_topic(name)
-        given = {} if fresh else self._broker.hosted.overrides(name)
-        was_classic = self._broker.hosted.overrides(name).get("classic", "false").lower() == "true"
+        registry = self._broker.config_registry
+        with Deadline(CHANGE_S).asking():
+            while True:
+                # As they stand in the registry, lest a change that another client makes just now is undone.
+                was = registry.get("topics", name)
+                given = self._changed(was.values, operations, fresh)
+                if dry:
+                    return
+                with suppress(VersionConflict):
+                    registry.set("topics", name, given, was.version)
+                    break
+        self._broker.hosted.configure(name, given)
+
+    def _changed(
+        self, was: dict[str, str], operations: Sequence[tuple[str, int, str | None]], fresh: bool
+    ) -> dict[str, str]:
+        """A topic's settings after the operations; one that this release does not know can only be deleted."""
+        given = {} if fresh else dict(was)
         for key, operation, value in operations:
-            if key not in TopicSettings.TABLE:
-                _refuse(key, given)
+            if key not in TopicSettings.TABLE and key not in was:
+                raise KafkaError(
+                    Error.invalid_config, f"unknown topic setting {key}{nearest(key, TopicSettings.TABLE)}"
+                )
             if operation == DELETE:
                 given.pop(key, None)
             elif operation == SET and value is not None:
@@ -111,26 +133,17 @@ class Configs:
             changed = TopicSettings.load(self._broker.settings, given)
         except SettingsError as error:
             raise KafkaError(Error.invalid_config, str(error)) from None
-        if changed.classic != was_classic:
+        if changed.classic != (was.get("classic", "false").lower() == "true"):
             raise KafkaError(
                 Error.invalid_config, "classic is chosen when a topic is created, as its offsets depend on it"
             )
-        if not dry:
-            self._broker.config_registry.set("topics", name, given)
-            self._broker.hosted.configure(name, given)
+        return given
 
     def _check_topic(self, name: str) -> None:
         if not self._broker.topics.valid_name(name):
             raise KafkaError(Error.invalid_topic_exception)
         if name not in self._broker.view.topics:
             raise KafkaError(Error.unknown_topic_or_partition, f"no topic {name}")
-
-
-def _refuse(key: str, given: dict[str, str]) -> None:
-    try:
-        TopicSettings.load(BrokerSettings(), {key: ""})
-    except SettingsError as error:
-        raise KafkaError(Error.invalid_config, str(error)) from None
 
 
 def describe_configs(broker: Broker, connection: Connection, request: DescribeConfigsRequest) -> Any:

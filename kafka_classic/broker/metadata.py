@@ -10,7 +10,8 @@ import kio.schema.metadata.v13.response as metadata_response
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 
-from kafka_classic.wire.errors import Error, KafkaError
+from kafka_classic.broker.deadline import Deadline
+from kafka_classic.wire.errors import Error
 from kafka_classic.zk.topics import TopicInfo
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ M: Any = metadata_response
 C: Any = describe_cluster_response
 
 NO_TIME = timedelta(0)
-CREATION_WAIT_S = 5.0
+CREATION_WAIT_S = 5.0  # for all topics that one request names; it is asked again for what is not there by then
 
 
 def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -> Any:
@@ -30,7 +31,12 @@ def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -
     if request.topics is None:
         topics = [_topic(broker, info) for _, info in sorted(view.topics.items())]
     else:
-        topics = [_one(broker, row.name, row.topic_id, request.allow_auto_topic_creation) for row in request.topics]
+        failed: dict[str, Error] = {}
+        if request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+            missing = dict.fromkeys(row.name for row in request.topics if row.name and row.name not in view.topics)
+            if missing:
+                failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))
+        topics = [_one(broker, row.name, row.topic_id, failed) for row in request.topics]
     return M.MetadataResponse(
         throttle_time=NO_TIME,
         brokers=tuple(
@@ -65,7 +71,7 @@ def describe_cluster(broker: Broker, connection: Connection, request: DescribeCl
     )
 
 
-def _one(broker: Broker, name: str | None, topic_id: Any, may_create: bool) -> Any:
+def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Error]) -> Any:
     view = broker.view
     if topic_id is not None and topic_id.int:
         known = view.names.get(topic_id)
@@ -77,15 +83,8 @@ def _one(broker: Broker, name: str | None, topic_id: Any, may_create: bool) -> A
     info = view.topics.get(name)
     if info is not None:
         return _topic(broker, info)
-    if not (may_create and broker.settings.auto_create_topics_enable):
-        code = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
-        return _failed(name, None, code)
-    try:
-        broker.topics.create_default(name, CREATION_WAIT_S)
-    except KafkaError as error:
-        return _failed(name, None, error.code)
-    info = view.topics.get(name)
-    return _failed(name, None, Error.leader_not_available) if info is None else _topic(broker, info)
+    unknown = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
+    return _failed(name, None, failed.get(name, unknown))
 
 
 def _failed(name: str | None, topic_id: Any, code: Error) -> Any:

@@ -9,14 +9,16 @@ import kio.schema.init_producer_id.v6.response as response
 from gevent.lock import BoundedSemaphore
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 
+from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
-from kafka_classic.wire.errors import Error
+from kafka_classic.wire.errors import Error, KafkaError
 
 if TYPE_CHECKING:
     from kafka_classic.broker.broker import Broker
     from kafka_classic.broker.connection import Connection
 
 R: Any = response
+WAIT_S = 5.0  # for the next block of ids
 
 
 class ProducerIds:
@@ -42,6 +44,12 @@ def init_producer_id(broker: Broker, connection: Connection, request: InitProduc
         return R.InitProducerIdResponse(
             throttle_time=NO_TIME, error_code=Error.transactional_id_authorization_failed, producer_epoch=-1
         )
-    return R.InitProducerIdResponse(
-        throttle_time=NO_TIME, error_code=Error.none, producer_id=broker.producer_ids.next(), producer_epoch=0
-    )
+    try:
+        with Deadline(WAIT_S).asking():
+            fresh = broker.producer_ids.next()
+    except KafkaError:
+        # What Kafka says while it has no block of ids at hand; clients ask again.
+        return R.InitProducerIdResponse(
+            throttle_time=NO_TIME, error_code=Error.coordinator_load_in_progress, producer_epoch=-1
+        )
+    return R.InitProducerIdResponse(throttle_time=NO_TIME, error_code=Error.none, producer_id=fresh, producer_epoch=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import kio.schema.create_partitions.v3.response as create_partitions_response
@@ -15,10 +16,11 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
 
+from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
 from kafka_classic.settings import SettingsError, TopicSettings
 from kafka_classic.wire.errors import Error, KafkaError
-from kafka_classic.zk.errors import TopicExists, VersionConflict
+from kafka_classic.zk.errors import TopicExists, UnknownTopic, VersionConflict
 from kafka_classic.zk.topics import TopicInfo
 
 if TYPE_CHECKING:
@@ -51,37 +53,45 @@ class Topics:
     def valid_name(name: str) -> bool:
         return NAME.fullmatch(name) is not None and name not in (".", "..")
 
-    def create_default(self, name: str, wait_s: float) -> None:
-        """Create a topic because a client asked for it by name; one that another broker just made is as good."""
-        try:
-            self.create(name, self._assignment(name, -1, -1, {}), {}, wait_s)
-        except KafkaError as error:
-            if error.code is not Error.topic_already_exists:
-                raise
+    def create_missing(self, names: Collection[str], deadline: Deadline) -> dict[str, Error]:
+        """Create topics because a client asked for them by name; returns why for each that is not there in time.
 
-    def create(self, name: str, assignment: Assignment, configs: dict[str, str], wait_s: float) -> uuid.UUID:
-        """Write the topic into the registry and wait until this broker sees it and holds what is its own."""
-        broker = self._broker
+        One that another client or broker just made is as good.
+        """
+        view = self._broker.view
+        failed: dict[str, Error] = {}
+        made: list[str] = []
+        for name in names:
+            if not deadline.left:
+                break
+            try:
+                self._check_name(name, made)
+                self.create(name, self._assignment(-1, -1, {}), {}, deadline)
+                made.append(name)
+            except KafkaError as error:
+                if error.code is not Error.topic_already_exists:
+                    failed[name] = Error.leader_not_available if error.code is Error.request_timed_out else error.code
+        view.wait_until(lambda: all(name in view.topics or name in failed for name in names), deadline.left)
+        return {n: failed.get(n, Error.leader_not_available) for n in names if n not in view.topics}
+
+    def create(self, name: str, assignment: Assignment, configs: dict[str, str], deadline: Deadline) -> uuid.UUID:
+        """Write the topic into the registry; every broker that holds some of it hears of it there."""
         topic_id = uuid.uuid4()
         try:
-            broker.topic_registry.create(name, assignment, configs, topic_id)
+            with deadline.asking():
+                self._broker.topic_registry.create(name, assignment, configs, topic_id)
         except TopicExists:
             raise KafkaError(Error.topic_already_exists, f"topic {name} exists already") from None
-        mine = [index for index, replicas in assignment.items() if broker.settings.broker_id in replicas]
-
-        def there() -> bool:
-            return name in broker.view.topics and all(broker.hosted.find(name, i)[0] for i in mine)
-
-        broker.view.wait_until(there, wait_s)
         return topic_id
 
-    def plan(self, topic: CreatableTopic) -> tuple[Assignment, dict[str, str]]:
-        """Check a request to create one topic; returns what to write."""
-        if not self.valid_name(topic.name):
-            raise KafkaError(Error.invalid_topic_exception)
+    def plan(self, topic: CreatableTopic, made: Collection[str]) -> tuple[Assignment, dict[str, str]]:
+        """Check a request to create one topic beside those just `made`; returns what to write."""
+        self._check_name(topic.name, made)
         if topic.name in self._broker.view.topics:
             raise KafkaError(Error.topic_already_exists, f"topic {topic.name} exists already")
         manual: Assignment = {row.partition_index: list(row.broker_ids) for row in topic.assignments}
+        if len(manual) < len(topic.assignments):
+            raise KafkaError(Error.invalid_replica_assignment, "an assignment names a partition twice")
         configs = {}
         for row in topic.configs:
             if row.value is None:
@@ -91,16 +101,18 @@ class Topics:
             TopicSettings.load(self._broker.settings, configs)
         except SettingsError as error:
             raise KafkaError(Error.invalid_config, str(error)) from None
-        return self._assignment(topic.name, topic.num_partitions, topic.replication_factor, manual), configs
+        return self._assignment(topic.num_partitions, topic.replication_factor, manual), configs
 
-    def _assignment(self, name: str, partitions: int, factor: int, manual: Assignment) -> Assignment:
-        settings, live = self._broker.settings, self._broker.view.brokers
+    def _check_name(self, name: str, made: Collection[str]) -> None:
         if not self.valid_name(name):
             raise KafkaError(Error.invalid_topic_exception)
         same = name.replace(".", "_")
-        for other in self._broker.view.topics:
+        for other in (*self._broker.view.topics, *made) if "_" in same else ():
             if other != name and other.replace(".", "_") == same:
                 raise KafkaError(Error.invalid_topic_exception, f"{name} and the topic {other} differ only in . and _")
+
+    def _assignment(self, partitions: int, factor: int, manual: Assignment) -> Assignment:
+        settings, live = self._broker.settings, self._broker.view.brokers
         if manual:
             if partitions != -1 or factor != -1:
                 raise KafkaError(Error.invalid_request, "give an assignment, or counts, not both")
@@ -129,7 +141,7 @@ class Topics:
                 Error.invalid_replica_assignment, "each partition needs one replica, on a live broker, in this release"
             )
 
-    def grow(self, topic: CreatePartitionsTopic, validate_only: bool, wait_s: float) -> None:
+    def grow(self, topic: CreatePartitionsTopic, validate_only: bool, deadline: Deadline) -> None:
         broker = self._broker
         info = broker.view.topics.get(topic.name)
         if info is None:
@@ -146,48 +158,41 @@ class Topics:
             }
             for replicas in added.values():
                 self._check_replicas(replicas)
-        else:
+        elif broker.view.brokers:
             added = spread(fresh, broker.view.brokers, self._pick(len(broker.view.brokers)))
+        else:
+            raise KafkaError(Error.broker_not_available, "no broker is registered; try again")
         if validate_only:
             return
         try:
-            broker.topic_registry.add_partitions(topic.name, added, info.version)
+            with deadline.asking():
+                broker.topic_registry.add_partitions(topic.name, added, info.version)
         except VersionConflict:
             raise KafkaError(Error.reassignment_in_progress, f"{topic.name} changed meanwhile; try again") from None
-        mine = [index for index, replicas in added.items() if broker.settings.broker_id in replicas]
+        except UnknownTopic:
+            raise KafkaError(Error.unknown_topic_or_partition, f"no topic {topic.name}") from None
 
-        def there() -> bool:
-            now = broker.view.topics.get(topic.name)
-            grown = now is not None and len(now.assignment) >= topic.count
-            return grown and all(broker.hosted.find(topic.name, i)[0] for i in mine)
-
-        broker.view.wait_until(there, wait_s)
-
-    def delete(self, info: TopicInfo, wait_s: float) -> None:
-        broker = self._broker
-        if not broker.settings.delete_topic_enable:
+    def delete(self, info: TopicInfo, deadline: Deadline) -> None:
+        if not self._broker.settings.delete_topic_enable:
             raise KafkaError(Error.topic_deletion_disabled)
-        if not broker.topic_registry.delete(info.name):
-            raise KafkaError(Error.unknown_topic_or_partition)
-
-        def away() -> bool:
-            now = broker.view.topics.get(info.name)
-            return now is None or now.topic_id != info.topic_id
-
-        broker.view.wait_until(away, wait_s)
+        with deadline.asking():
+            if not self._broker.topic_registry.delete(info.name):
+                raise KafkaError(Error.unknown_topic_or_partition)
 
 
 def create_topics(broker: Broker, connection: Connection, request: CreateTopicsRequest) -> Any:
-    names = [topic.name for topic in request.topics]
+    deadline = Deadline(request.timeout.total_seconds())
+    times = Counter(topic.name for topic in request.topics)
+    made: dict[str, uuid.UUID] = {}
     results = []
     for topic in request.topics:
         try:
-            if names.count(topic.name) > 1:
+            if times[topic.name] > 1:
                 raise KafkaError(Error.invalid_request, f"topic {topic.name} stands twice in the request")
-            assignment, configs = broker.topics.plan(topic)
+            assignment, configs = broker.topics.plan(topic, made)
             topic_id = None
             if not request.validate_only:
-                topic_id = broker.topics.create(topic.name, assignment, configs, request.timeout.total_seconds())
+                topic_id = made[topic.name] = broker.topics.create(topic.name, assignment, configs, deadline)
             results.append(
                 T.CreatableTopicResult(
                     name=topic.name,
@@ -218,10 +223,14 @@ def create_topics(broker: Broker, connection: Connection, request: CreateTopicsR
                     configs=None,
                 )
             )
+    # This broker knows a topic when it holds its own share of it.
+    broker.view.wait_until(lambda: all(broker.view.id_of(name) == id for name, id in made.items()), deadline.left)
     return T.CreateTopicsResponse(throttle_time=NO_TIME, topics=tuple(results))
 
 
 def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsRequest) -> Any:
+    deadline = Deadline(request.timeout.total_seconds())
+    gone: dict[str, uuid.UUID] = {}
     results = []
     for row in request.topics:
         name: str | None = row.name
@@ -234,7 +243,8 @@ def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsR
             code = Error.unknown_topic_id if by_id else Error.unknown_topic_or_partition
         else:
             try:
-                broker.topics.delete(info, request.timeout.total_seconds())
+                broker.topics.delete(info, deadline)
+                gone[info.name] = info.topic_id
             except KafkaError as error:
                 code, message = error.code, error.message
         results.append(
@@ -245,16 +255,22 @@ def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsR
                 error_message=message,
             )
         )
+    broker.view.wait_until(lambda: all(broker.view.id_of(name) != id for name, id in gone.items()), deadline.left)
     return D.DeleteTopicsResponse(throttle_time=NO_TIME, responses=tuple(results))
 
 
 def create_partitions(broker: Broker, connection: Connection, request: CreatePartitionsRequest) -> Any:
+    deadline = Deadline(request.timeout.total_seconds())
+    grown: dict[str, int] = {}
     results = []
     for topic in request.topics:
         code, message = Error.none, None
         try:
-            broker.topics.grow(topic, request.validate_only, request.timeout.total_seconds())
+            broker.topics.grow(topic, request.validate_only, deadline)
+            if not request.validate_only:
+                grown[topic.name] = topic.count
         except KafkaError as error:
             code, message = error.code, error.message
         results.append(P.CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
+    broker.view.wait_until(lambda: all(broker.view.size_of(name) >= n for name, n in grown.items()), deadline.left)
     return P.CreatePartitionsResponse(throttle_time=NO_TIME, results=tuple(results))

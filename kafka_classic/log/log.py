@@ -66,9 +66,10 @@ class Log(FlushableLog):
             raise log._fail(error, "opening") from error
         log.segments, log.producers, log.epochs, log._snapshots, recovered = loaded
         log._bases = [segment.base for segment in log.segments]
-        log._epoch = log.epochs.latest
         log.end_offset = log.segments[-1].next_offset
         log.start_offset = max(log_start, log._bases[0])
+        log.epochs.cut_start(log.start_offset)
+        log._epoch = log.epochs.latest
         log._activate(log.segments[-1])
         if log.start_offset > log.end_offset:
             log.truncate_fully_at(log.start_offset)

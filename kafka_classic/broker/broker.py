@@ -27,7 +27,7 @@ from kafka_classic.settings import BrokerSettings, Endpoint
 from kafka_classic.zk.brokers import BrokerInfo, BrokerRegistry
 from kafka_classic.zk.cluster import ClusterRegistry
 from kafka_classic.zk.configs import ConfigRegistry
-from kafka_classic.zk.errors import ZooKeeperUnreachable
+from kafka_classic.zk.errors import BrokerIdTaken, ZooKeeperUnreachable
 from kafka_classic.zk.partitions import PartitionStates
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.topics import TopicInfo, TopicRegistry
@@ -76,6 +76,8 @@ class Broker:
         self.broker_registry = BrokerRegistry(self.session)
         self.topic_registry = TopicRegistry(self.session)
         self.config_registry = ConfigRegistry(self.session)
+        info = self._info()
+        self._check_id(info)
         self.directory = LogDir(Path(settings.log_dirs), settings.broker_id, self.view.cluster_id)
         self.hosted = HostedPartitions(settings, self.view, self.directory, PartitionStates(self.session))
         self._load()
@@ -86,7 +88,6 @@ class Broker:
         self._ends.callback(gevent.spawn(self._follow).kill)
         self._followed.wait()
         self._ends.callback(Housekeeping(self).stop)
-        info = self._info()
         self.view.serve_as(info)
         self.server.serve()
         self._ends.callback(self.server.close)  # before the logs
@@ -104,6 +105,15 @@ class Broker:
     def in_a_thread(self, work: Callable[[], None]) -> None:
         """Do what may wait for the disk beside the event loop; only the calling greenlet waits."""
         gevent.get_hub().threadpool.apply(work)
+
+    def _check_id(self, info: BrokerInfo) -> None:
+        """Look before anything is changed: opening the partitions takes their leadership, in a new epoch."""
+        there = self.broker_registry.live().get(info.id)
+        if there is not None and (there.host, there.port) != (info.host, info.port):
+            raise BrokerIdTaken(
+                f"broker id {info.id} is taken by {there.host}:{there.port}; "
+                "choose another broker.id or stop that broker"
+            )
 
     def _load(self) -> None:
         began = time.monotonic()

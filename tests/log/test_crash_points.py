@@ -53,10 +53,16 @@ class World:
             offset = self.log.end_offset
             value = b"%d in epoch %d" % (offset, epoch)
             self.histories[-1][offset] = value
-            sequence = (
-                {} if offset % 3 else {"producer_id": 7, "producer_epoch": epoch, "base_sequence": self.due(epoch)}
-            )
-            one = batch(value, timestamp=NOW_MS + offset, **sequence)
+            if offset % 3:
+                one = batch(value, timestamp=NOW_MS + offset)
+            else:
+                one = batch(
+                    value,
+                    timestamp=NOW_MS + offset,
+                    producer_id=7,
+                    producer_epoch=epoch,
+                    base_sequence=self.due(epoch),
+                )
             self.log.append(one, epoch)
             self.survives = max(self.survives, self.log.end_offset)
 

@@ -293,7 +293,7 @@ class Connection:
                     self._plans[plan.prefix] = plan
                     self._plan = plan
                 return
-            if self._turn.answers:
+            if self._turn.answers or self._turn.dirty:
                 self._turn.end()
                 if self.closed:
                     return

@@ -101,7 +101,7 @@ class Log(FlushableLog):
         for segment in self.segments[:-1]:
             if segment not in self._open:
                 segment.release()
-        self.producers.expire(now_ms - self._config.producer_id_expiration_ms)
+        self.producers.expire(now_ms, self._config.producer_id_expiration_ms)
         return deleted
 
     def _rules(self, now_ms: int) -> Iterator[retention.Rule]:

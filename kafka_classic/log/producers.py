@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_classic.records.batch import CONTROL
+from kafka_classic.records.batch import CONTROL, InvalidRecord
 
 from .errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence
 from .scan import Header
@@ -48,12 +48,13 @@ _batch = WrittenBatch._make
 class Producer:
     """One producer's epoch and last batches."""
 
-    __slots__ = ("batches", "due", "epoch", "timestamp")
+    __slots__ = ("batches", "due", "epoch", "silent_since", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.due = NO_SEQUENCE  # the sequence to come next, once there was one
         self.timestamp = -1
+        self.silent_since: int | None = None  # by the broker's clock, once an expiry found it silent
         self.batches: deque[WrittenBatch] = deque(maxlen=KEPT)
 
 
@@ -76,15 +77,18 @@ class ProducerState:
         records = header[12] if self.classic else header[6] + 1
         last = (header[11] + records - 1) & SEQUENCE_MASK
         producer.due = (last + 1) & SEQUENCE_MASK
+        producer.silent_since = None
         timestamp = producer.timestamp = header[8]
         producer.batches.append(_batch((last, base_offset, records, timestamp)))
 
     def check(self, header: Header) -> None:
         """Refuse a batch of a client that must not be written; nothing is changed."""
+        epoch, first = header[10], header[11]
+        if epoch < 0 or (first < 0 and not header[5] & CONTROL):
+            raise InvalidRecord("an idempotent batch needs an epoch and a sequence number")
         producer = self.producers.get(header[9])
         if producer is None:
             return
-        epoch, first = header[10], header[11]
         if header[5] & CONTROL:
             last = first
         else:
@@ -115,6 +119,7 @@ class ProducerState:
             producer.epoch = header[10]
             producer.batches.clear()
             producer.due = NO_SEQUENCE
+        producer.silent_since = None
         producer.timestamp = header[8]
         if not header[5] & CONTROL and header[11] >= 0:
             count = self._count(header)
@@ -125,10 +130,17 @@ class ProducerState:
     def _count(self, header: Header) -> int:
         return header[12] if self.classic else header[6] + 1
 
-    def expire(self, before_ms: int) -> None:
-        """Forget the producers whose last batch is older than this."""
-        for producer_id in [n for n, producer in self.producers.items() if producer.timestamp < before_ms]:
-            del self.producers[producer_id]
+    def expire(self, now_ms: int, after_ms: int) -> None:
+        """Forget the producers that have been silent for longer than `after_ms`; called now and then.
+
+        Silent by the broker's clock, where Kafka goes by the records' timestamps: a producer that sends old records is
+        not forgotten while it sends them, and none is at a restart, when retries are most likely.
+        """
+        for producer_id, producer in list(self.producers.items()):
+            if producer.silent_since is None:
+                producer.silent_since = now_ms
+            elif now_ms - producer.silent_since > after_ms:
+                del self.producers[producer_id]
 
     def dump(self) -> bytes:
         """The bytes of a snapshot file."""

@@ -81,7 +81,6 @@ def load(folder: Path, config: LogConfig, *, recovery_point: int, log_start: int
     epochs.cut_end(end)
     for offset in [offset for offset in snapshots if offset > end]:
         forget_snapshot(folder, snapshots, offset)
-    producers.expire(now_ms - config.producer_id_expiration_ms)
     return Loaded(segments, producers, epochs, snapshots, recovered)
 
 

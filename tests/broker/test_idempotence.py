@@ -109,12 +109,11 @@ def test_sequences_wrap_around(producer: Producer) -> None:
 @pytest.mark.parametrize("wrong", [{"producer_epoch": -1}, {"base_sequence": -1}])
 @pytest.mark.parametrize("known", ["nothing", "the request", "the producer"])
 def test_an_id_without_an_epoch_or_a_sequence_is_refused(
-    request: pytest.FixtureRequest, producer: Producer, wrong: dict[str, int], known: str
+    producer: Producer, wrong: dict[str, int], known: str
 ) -> None:
     if known != "nothing":
         assert producer.send(0)[0] is Error.none
     if known == "the request":
-        request.applymarker(pytest.mark.xfail(reason="the fast path does not look at the sign"))
         producer = Producer(producer.raw, producer.topic)
     assert producer.send(1, **wrong)[0] is Error.invalid_record
 

@@ -56,7 +56,6 @@ class TestAcks:
             assert struct.unpack_from(">i", answer) == (2 + round_,)
         assert values(raw, kafka_topic) == [b"unheard", b"heard"] * 3
 
-    @pytest.mark.xfail(reason="acks=0 batches of the same turn are not committed before a fetch behind them")
     def test_acks_0_alone_is_written(self, address: str, kafka_topic: str) -> None:
         with Raw(address) as raw:
             raw.send(produce_frame(kafka_topic, batch(b"x"), acks=0) * 100)

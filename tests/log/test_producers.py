@@ -129,8 +129,26 @@ def test_a_producer_that_is_silent_for_long_is_forgotten(tmp_path: Path) -> None
     log.clean(NOW_MS / 1000 + 0.9)
     with pytest.raises(OutOfOrderSequence):
         log.append(idempotent(b"b", sequence=5))
-    log.clean(NOW_MS / 1000 + 1.1)
+    log.clean(NOW_MS / 1000 + 1.8)  # silent since it was first found so, 0.9 s ago
+    with pytest.raises(OutOfOrderSequence):
+        log.append(idempotent(b"b", sequence=5))
+    log.clean(NOW_MS / 1000 + 2.0)
     log.append(idempotent(b"b", sequence=5))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_producer_of_old_records_is_known_after_a_restart_too(tmp_path: Path, clean: bool) -> None:
+    """Kafka forgets it, going by the records' own timestamps, and then writes its retries twice."""
+    years_later = a_clock(NOW_MS + 10**11)
+    log = Log.open(tmp_path / "t-0", LogConfig(), clock=years_later)
+    for sequence in range(3):
+        log.append(idempotent(b"a", sequence=sequence))
+    log.clean(years_later())
+    if clean:
+        log.close()
+    again = Log.open(tmp_path / "t-0", LogConfig(retention_ms=-1), clean=clean, clock=years_later)
+    with pytest.raises(DuplicateSequence):
+        again.append(idempotent(b"a", sequence=1))
 
 
 def test_truncation_forgets_what_was_cut_off(log: Log) -> None:

@@ -81,22 +81,24 @@ class HostedPartitions:
             del self._configs[name]
         fresh = [key for key in wanted if key not in self._named]
         pool = gevent.pool.Pool(32)
-        for name, index in fresh:
-            pool.spawn(self._open, name, index, wanted[name, index])
+        opening = [pool.spawn(self._open, name, index, wanted[name, index]) for name, index in fresh]
         pool.join()
+        for greenlet in opening:
+            greenlet.get()  # raises what went wrong, and all that are not here yet are tried again
         # With the cluster's id checked, a folder that no topic claims belongs to one deleted while we were away.
         for key in list(self._directory.found):
             if key not in wanted:
                 self._directory.set_aside(*key)
 
     def _open(self, topic: str, index: int, topic_id: UUID) -> None:
+        epoch = self._lead(topic, index)
+        # From here on nothing waits, so that settings which change now are not missed.
         settings = self.topic_settings(topic)
         try:
             opened = self._directory.open(topic, index, topic_id, log_config(settings))
         except (OSError, ValueError) as error:
             log.error("%s-%d cannot be opened and stays offline: %s", topic, index, error)
             return
-        epoch = self._lead(topic, index)
         partition = Partition(topic, index, topic_id, opened, epoch, settings)
         partition.tell_time(int(time.time() * 1000))
         self._named[topic, index] = partition

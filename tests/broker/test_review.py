@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode as Error
 
+from kafka_classic.broker.cluster_view import ClusterView
+from kafka_classic.broker.hosted import HostedPartitions
+from kafka_classic.log.directory import LogDir
+from kafka_classic.settings import BrokerSettings
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import read_response, write_request
+from kafka_classic.zk.errors import ZooKeeperUnreachable
+from kafka_classic.zk.partitions import PartitionState, PartitionStates
+from kafka_classic.zk.topics import TopicInfo
 from tests.broker.calls import (
     METADATA,
     change_configs,
@@ -29,7 +37,7 @@ from tests.broker.raw import Raw, batch, eventually, produce
 
 
 @pytest.fixture
-def lone(tmp_path: Any) -> Iterator[LocalCluster]:
+def lone(tmp_path: Path) -> Iterator[LocalCluster]:
     """One broker and its ZooKeeper, both a test's own."""
     with LocalCluster(tmp_path / "lone", settings={"zookeeper.session.timeout.ms": "2000"}) as cluster:
         yield cluster
@@ -135,3 +143,44 @@ def wanted(*names: str) -> Any:
         allow_auto_topic_creation=True,
         include_topic_authorized_operations=False,
     )
+
+
+class Away(PartitionStates):
+    """States in a ZooKeeper that goes away at the first asking, and is back at the second."""
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.asked = 0
+        self.meanwhile = meanwhile
+
+    def read(self, topic: str, partition: int) -> PartitionState | None:
+        self.asked += 1
+        if self.asked == 1:
+            raise ZooKeeperUnreachable("away")
+        return None
+
+    def create(self, topic: str, partition: int, state: PartitionState) -> PartitionState:
+        self.meanwhile()
+        return state
+
+
+def test_a_partition_that_could_not_be_led_is_tried_again(tmp_path: Path) -> None:
+    """Else it would be nobody's until another topic is created."""
+    directory = LogDir(tmp_path, 0, "cluster")
+    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, Away())
+    topics = {"t": TopicInfo("t", uuid.uuid4(), {0: (0,), 1: (0,)})}
+    with pytest.raises(ZooKeeperUnreachable):
+        hosted.follow(topics)
+    hosted.follow(topics)
+    assert [hosted.find("t", index)[1] for index in (0, 1)] == [Error.none, Error.none]
+    directory.close()
+
+
+def test_settings_that_change_while_a_partition_is_opened_are_not_missed(tmp_path: Path) -> None:
+    directory = LogDir(tmp_path, 0, "cluster")
+    states = Away(lambda: hosted.configure("t", {"max.message.bytes": "5"}))
+    states.asked = 1
+    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, states)
+    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
+    (partition,) = hosted
+    assert (partition.max_batch, partition.log.config.max_message_bytes) == (5, 5)
+    directory.close()

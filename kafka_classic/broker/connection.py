@@ -43,6 +43,7 @@ SIZE = Struct(">i").unpack_from
 PRODUCE, FETCH = Api.PRODUCE.value, Api.FETCH.value
 SMALLEST = HEADER_SIZE + 7  # a batch of one empty record
 LARGE = 1 << 16  # a request above this is received into a buffer of its own
+A_LITTLE = 4096
 MORE = socket.MSG_MORE
 
 
@@ -56,6 +57,7 @@ class Connection:
         "_plans",
         "_reader",
         "_rest",
+        "_room",
         "_server",
         "_sock",
         "_turn",
@@ -79,6 +81,7 @@ class Connection:
         self._large: bytearray | None = None
         self._large_have = 0
         self._large_size = 0
+        self._room = 0  # how much to receive of the next request; 0 is all there is
         self._out: deque[Any] = deque()
         self._plan: ProducePlan | None = None
         self._plans: dict[bytes, ProducePlan] = {}
@@ -106,14 +109,17 @@ class Connection:
                 view[:have] = self._rest
                 count = self._sock.recv_into(view[have:])
                 if count:
+                    self._room = 0
                     self._take(have + count)
                     return
             else:
-                count = self._sock.recv_into(view)
+                count = self._sock.recv_into(view, self._room)
                 if count:
                     used = self._process(server.buffer, view, count)
                     if used < count:
                         self._keep(used, count)
+                    else:
+                        self._room = 0
                     return
             self.close()
         except BlockingIOError:
@@ -148,6 +154,8 @@ class Connection:
         if not self._fits(size):
             return
         buffer = self._server.borrow(size)
+        # Whoever sends one large request sends another: all that is received of it with this buffer must be moved.
+        self._room = A_LITTLE
         have = len(first)
         buffer[4 : 4 + have] = first
         buffer[:4] = size.to_bytes(4, "big")

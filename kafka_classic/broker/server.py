@@ -112,7 +112,7 @@ class Server:
         A flag set on the hot path and looked at now and then costs less there than the time of day.
         """
         for connection in list(self.connections):
-            if connection.active or connection.delayed is not None:
+            if connection.active or connection.muted:  # muted: it waits for us
                 connection.active = False
                 connection.idle = 0
             else:

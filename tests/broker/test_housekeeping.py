@@ -15,7 +15,7 @@ from kafka_classic.records.encode import encode_batch
 from kafka_classic.testing.broker import BrokerProcess
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.ports import PortLeases
-from tests.broker.calls import api_versions, list_offsets, set_configs
+from tests.broker.calls import api_versions, create_topics, list_offsets, new_topic, set_configs
 from tests.broker.conftest import make_topic
 from tests.broker.raw import Raw, batch, eventually, fetch, fetch_frame, fetched, produce, produce_frame
 
@@ -138,6 +138,19 @@ class TestIdleConnections:
                 assert produce(writer, topic, batch(b"x")) == (0, 0)
             assert fetched(waiting, topic)[:2] == (0, 1)
             assert waiting.is_closed()  # now it is idle too
+
+    def test_one_whose_request_takes_long_is_not_idle(
+        self, impatient: BrokerProcess, restartable: LocalCluster
+    ) -> None:
+        keeper = restartable.zookeeper_server
+        assert keeper is not None
+        with Raw(impatient.address) as raw:
+            keeper.pause()
+            try:
+                (late,) = create_topics(raw, new_topic("late"), timeout_ms=1500)
+            finally:
+                keeper.resume()
+            assert late.error_code is Error.request_timed_out
 
 
 class TestTheEnd:

@@ -108,9 +108,7 @@ def test_sequences_wrap_around(producer: Producer) -> None:
 
 @pytest.mark.parametrize("wrong", [{"producer_epoch": -1}, {"base_sequence": -1}])
 @pytest.mark.parametrize("known", ["nothing", "the request", "the producer"])
-def test_an_id_without_an_epoch_or_a_sequence_is_refused(
-    producer: Producer, wrong: dict[str, int], known: str
-) -> None:
+def test_an_id_without_an_epoch_or_a_sequence_is_refused(producer: Producer, wrong: dict[str, int], known: str) -> None:
     if known != "nothing":
         assert producer.send(0)[0] is Error.none
     if known == "the request":

@@ -105,7 +105,7 @@ def retaining_nothing(world: World) -> None:
 
 
 def deleting_records(world: World) -> None:
-    world.start = world.log.end_offset - 7
+    world.start = world.log.exposed_offset - 7
     world.log.advance_start_offset(world.start)
     world.directory.checkpoint()
     world.log.clean(NOW_MS / 1000)
@@ -157,8 +157,8 @@ def recovering(world: World) -> None:
 
 def replacing(world: World) -> None:
     """The topic is deleted, and one of its name is made."""
-    world.log.advance_start_offset(world.log.end_offset - 3)
-    world.start = world.log.end_offset - 3
+    world.log.advance_start_offset(world.log.exposed_offset - 3)
+    world.start = world.log.exposed_offset - 3
     world.directory.checkpoint()
     world.survives = world.flushed = 0
     world.topics.add(OTHER)

@@ -71,6 +71,8 @@ class Log(FlushableLog):
         log.epochs.cut_start(log.start_offset)
         log._epoch = log.epochs.latest
         log._activate(log.segments[-1])
+        if clean and not recovered and log.end_offset in log._snapshots:
+            log._closed_at = log.end_offset
         if log.start_offset > log.end_offset:
             log.truncate_fully_at(log.start_offset)
         if recovered:
@@ -198,6 +200,7 @@ class Log(FlushableLog):
         segment.flushed = False
         end = segment.next_offset
         self._generation += 1
+        self._closed_at = -1
         self.end_offset = end
         self.recovery_point = min(self.recovery_point, end)
         self.exposed_offset = min(self.exposed_offset, end) if self._classic else end
@@ -220,6 +223,7 @@ class Log(FlushableLog):
         """Write everything down so that the next start need not scan; a failed log is only let go of."""
         if self.failed is None:
             self.commit()
+        if self.failed is None and self.end_offset != self._closed_at:
             try:
                 self._active.write_indexes()
                 self._snapshot(self.end_offset, durable=True)

@@ -27,6 +27,7 @@ class LogState:
         "_active",
         "_bases",
         "_classic",
+        "_closed_at",
         "_config",
         "_epoch",
         "_flushing",
@@ -77,6 +78,7 @@ class LogState:
         self._config = config
         self._classic = config.classic
         self._active: Segment
+        self._closed_at = -1  # while the log ends there, all that a close writes down stands on disk
         self._bases: list[int] = []
         self._open: list[Segment] = []
         self._snapshots: set[int] = set()

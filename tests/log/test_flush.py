@@ -151,6 +151,27 @@ def test_what_is_appended_after_a_clean_start_is_fsynced_too(
     assert synced == [str(log.segments[-1].path)]
 
 
+def test_a_log_that_nothing_was_written_to_is_closed_without_waiting_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
+    written = fill(log, 50)
+    log.close()
+    log = reopen(log, clean=True)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(path_behind(fd)))
+    monkeypatch.setattr(os, "fsync", os.fdatasync)
+    log.close()
+    assert synced == []
+    log = reopen(log, clean=True)
+    log.truncate_to(log.end_offset - 1)
+    written = written[: len(values(log))]
+    written += fill(log, 1)
+    log.close()
+    assert synced
+    assert values(reopen(log, clean=True)) == written
+
+
 def test_however_many_segments_are_rolled_few_files_stay_open(tmp_path: Path) -> None:
     log = Log.open(tmp_path / "t-0", SMALL, clock=a_clock())
     before = open_files()

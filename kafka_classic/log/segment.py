@@ -226,6 +226,8 @@ class Segment:
         if self.classic and relative < self.size and begins_at(self.open().fd, relative, offset, self.size):
             return relative
         found, position = self.index.at_offset(min(relative, FARTHEST))
+        if position >= self.size:
+            return None  # an entry of a batch that is only staged
         if found == relative:
             return position
         position, held = self._hop(position, offset)

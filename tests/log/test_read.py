@@ -11,7 +11,19 @@ from kafka_classic.log.log import FileSlice, Log
 from kafka_classic.records.batch import iter_batches
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.decode import Record, decode_batch
-from tests.log.batches import NOW_MS, SMALL, SMALL_CLASSIC, a_clock, batch, fill, first, records, reopen, values
+from tests.log.batches import (
+    NOW_MS,
+    SMALL,
+    SMALL_CLASSIC,
+    a_clock,
+    batch,
+    fill,
+    first,
+    header_of,
+    records,
+    reopen,
+    values,
+)
 
 
 @pytest.fixture(params=["ordinary", "classic"])
@@ -192,3 +204,18 @@ def test_few_batches_are_decoded_to_find_the_largest_timestamp(
     monkeypatch.setattr(timestamps, "decode_batch", counted)
     assert log.max_timestamp() == (newest.offset, newest.timestamp)
     assert len(decoded) <= 4
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 1000])
+def test_timestamps_are_found_while_newer_batches_are_only_staged(tmp_path: Path, segment_bytes: int) -> None:
+    log = Log.open(tmp_path / "t-0", LogConfig(segment_bytes=segment_bytes, index_interval_bytes=150), clock=a_clock())
+    fill(log, 5)
+    newest = max(records(log), key=lambda record: record.timestamp)
+    for n in range(10):
+        newer = batch(b"newer", timestamp=NOW_MS + 1000 + n)
+        log.stage(newer, header_of(newer), 0)
+        assert log.max_timestamp() == (newest.offset, newest.timestamp)
+        assert log.offset_for_timestamp(newest.timestamp) == (newest.offset, newest.timestamp)
+        assert log.offset_for_timestamp(NOW_MS + 1000) is None
+    log.commit()
+    assert log.offset_for_timestamp(NOW_MS + 1000) == (newest.offset + 1, NOW_MS + 1000)

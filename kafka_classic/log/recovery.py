@@ -13,17 +13,14 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_classic.records.batch import CorruptBatch, check_batch
-
 from .checkpoint import CorruptCheckpoint
 from .classic import BatchStarts
 from .config import LogConfig
 from .epochs import LeaderEpochs
 from .errors import StorageError
-from .files import read_exactly
 from .index import GrowingOffsetIndex, GrowingTimeIndex, OffsetIndex
 from .producers import ProducerState
-from .scan import Header, Scan
+from .scan import HOP, Header, Scan
 from .segment import FARTHEST, IndexBuilder, Segment, segment_path
 
 log = logging.getLogger(__name__)
@@ -110,10 +107,10 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
 def _refuse_ordinary(segments: list[Segment]) -> None:
     """A log of counted offsets must not be opened as a classic one: recovery would cut it at its first batch."""
     for segment in segments:
-        data = read_exactly(segment.open().fd, 0, min(segment.size, SCAN_CHUNK))
+        first = next(iter(Scan(segment.open(), 0, segment.size, segment.base, crc=True, chunk=HOP)), None)
         segment.release()
-        with contextlib.suppress(CorruptBatch):
-            if not _classic_place(segment, 0, check_batch(data)):
+        if first is not None:
+            if not _classic_place(segment, *first):
                 raise StorageError(
                     errno.EINVAL, f"{segment.folder} was not written as a classic log: its topic cannot become one"
                 )

@@ -66,11 +66,6 @@ class ClusterView:
         info = self.topics.get(topic)
         return 0 if info is None else len(info.assignment)
 
-    def leader(self, info: TopicInfo, index: int) -> int:
-        """The broker to ask for this partition, or -1 while none is there."""
-        replicas = info.assignment[index]
-        return replicas[0] if replicas and replicas[0] in self.brokers else -1
-
     def controller(self) -> int:
         """Any broker does what a controller would while there is one replica a partition; clients want one name."""
         return min(self.brokers, default=-1)

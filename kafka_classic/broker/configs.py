@@ -11,11 +11,12 @@ import kio.schema.alter_configs.v2.response as alter_response
 import kio.schema.describe_configs.v4.response as describe_response
 import kio.schema.incremental_alter_configs.v1.response as incremental_response
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
+from kafka_classic.broker.unhurried import Unhurried
 from kafka_classic.settings import BrokerSettings, Setting, SettingsError, TopicSettings, nearest
 from kafka_classic.wire.errors import Error, KafkaError
 from kafka_classic.zk.errors import VersionConflict
@@ -147,42 +148,42 @@ class Configs:
 
 
 def describe_configs(broker: Broker, connection: Connection, request: DescribeConfigsRequest) -> Any:
-    results = []
-    for resource in request.resources:
-        code, message, rows = Error.none, None, []
-        try:
-            rows = broker.configs.rows_of(resource.resource_type, resource.resource_name)
-        except KafkaError as error:
-            code, message = error.code, error.message
-        wanted = resource.configuration_keys
-        results.append(
-            D.DescribeConfigsResult(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=tuple(
-                    D.DescribeConfigsResourceResult(
-                        name=row.name,
-                        value=row.value,
-                        read_only=row.read_only,
-                        config_source=row.config_source,
-                        is_sensitive=False,
-                        synonyms=tuple(
-                            D.DescribeConfigsSynonym(name=name, value=value, source=source)
-                            for name, value, source in row.synonyms
-                        )
-                        if request.include_synonyms
-                        else (),
-                        config_type=int(row.setting.kind),
-                        documentation=row.setting.doc if request.include_documentation else None,
-                    )
-                    for row in rows
-                    if not wanted or row.name in wanted
-                ),
+    results = Unhurried(lambda resource: _described(broker, request, resource), request.resources)
+    return D.DescribeConfigsResponse(throttle_time=NO_TIME, results=results)
+
+
+def _described(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> Any:
+    code, message, rows = Error.none, None, []
+    try:
+        rows = broker.configs.rows_of(resource.resource_type, resource.resource_name)
+    except KafkaError as error:
+        code, message = error.code, error.message
+    wanted = resource.configuration_keys
+    return D.DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(
+            D.DescribeConfigsResourceResult(
+                name=row.name,
+                value=row.value,
+                read_only=row.read_only,
+                config_source=row.config_source,
+                is_sensitive=False,
+                synonyms=tuple(
+                    D.DescribeConfigsSynonym(name=name, value=value, source=source)
+                    for name, value, source in row.synonyms
+                )
+                if request.include_synonyms
+                else (),
+                config_type=int(row.setting.kind),
+                documentation=row.setting.doc if request.include_documentation else None,
             )
-        )
-    return D.DescribeConfigsResponse(throttle_time=NO_TIME, results=tuple(results))
+            for row in rows
+            if not wanted or row.name in wanted
+        ),
+    )
 
 
 def incremental_alter_configs(broker: Broker, connection: Connection, request: IncrementalAlterConfigsRequest) -> Any:

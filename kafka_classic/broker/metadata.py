@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import kio.schema.describe_cluster.v2.response as describe_cluster_response
@@ -11,6 +13,7 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 
 from kafka_classic.broker.deadline import Deadline
+from kafka_classic.broker.unhurried import Unhurried
 from kafka_classic.wire.errors import Error
 from kafka_classic.zk.topics import TopicInfo
 
@@ -23,20 +26,23 @@ M: Any = metadata_response
 C: Any = describe_cluster_response
 
 NO_TIME = timedelta(0)
+Live = Collection[int]
 CREATION_WAIT_S = 5.0  # for all topics that one request names; it is asked again for what is not there by then
 
 
 def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -> Any:
     view = broker.view
+    failed: dict[str, Error] = {}
+    if request.topics and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+        missing = dict.fromkeys(row.name for row in request.topics if row.name and row.name not in view.topics)
+        if missing:
+            failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))
+    live = view.brokers
     if request.topics is None:
-        topics = [_topic(broker, info) for _, info in sorted(view.topics.items())]
+        every = [view.topics[name] for name in sorted(view.topics)]
+        topics = Unhurried(lambda info: _topic(broker, info, live), every)
     else:
-        failed: dict[str, Error] = {}
-        if request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-            missing = dict.fromkeys(row.name for row in request.topics if row.name and row.name not in view.topics)
-            if missing:
-                failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))
-        topics = [_one(broker, row.name, row.topic_id, failed) for row in request.topics]
+        topics = Unhurried(lambda row: _one(broker, row.name, row.topic_id, failed, live), request.topics)
     return M.MetadataResponse(
         throttle_time=NO_TIME,
         brokers=tuple(
@@ -45,7 +51,7 @@ def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -
         ),
         cluster_id=view.cluster_id,
         controller_id=view.controller(),
-        topics=tuple(topics),
+        topics=topics,
         error_code=Error.none,
     )
 
@@ -71,18 +77,18 @@ def describe_cluster(broker: Broker, connection: Connection, request: DescribeCl
     )
 
 
-def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Error]) -> Any:
+def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Error], live: Live) -> Any:
     view = broker.view
     if topic_id is not None and topic_id.int:
         known = view.names.get(topic_id)
         if known is None:
             return _failed(None, topic_id, Error.unknown_topic_id)
-        return _topic(broker, view.topics[known])
+        return _topic(broker, view.topics[known], live)
     if name is None:
         return _failed(None, topic_id, Error.unknown_topic_id)
     info = view.topics.get(name)
     if info is not None:
-        return _topic(broker, info)
+        return _topic(broker, info, live)
     unknown = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
     return _failed(name, None, failed.get(name, unknown))
 
@@ -91,25 +97,23 @@ def _failed(name: str | None, topic_id: Any, code: Error) -> Any:
     return M.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(broker: Broker, info: TopicInfo) -> Any:
-    view = broker.view
-    partitions = []
-    for index in sorted(info.assignment):
-        replicas = tuple(info.assignment[index])
-        leader = view.leader(info, index)
-        held, _ = broker.hosted.find(info.name, index)
-        alive = tuple(r for r in replicas if r in view.brokers)
-        partitions.append(
-            M.MetadataResponsePartition(
-                error_code=Error.none if leader >= 0 else Error.leader_not_available,
-                partition_index=index,
-                leader_id=leader,
-                leader_epoch=held.leader_epoch if held is not None else -1,
-                replica_nodes=replicas,
-                isr_nodes=alive,
-                offline_replicas=tuple(r for r in replicas if r not in view.brokers),
-            )
-        )
+def _topic(broker: Broker, info: TopicInfo, live: Live) -> Any:
+    partitions = Unhurried(partial(_partition, broker, info, live), sorted(info.assignment))
     return M.MetadataResponseTopic(
-        error_code=Error.none, name=info.name, topic_id=info.topic_id, is_internal=False, partitions=tuple(partitions)
+        error_code=Error.none, name=info.name, topic_id=info.topic_id, is_internal=False, partitions=partitions
+    )
+
+
+def _partition(broker: Broker, info: TopicInfo, live: Live, index: int) -> Any:
+    replicas = tuple(info.assignment[index])
+    leader = replicas[0] if replicas and replicas[0] in live else -1
+    held, _ = broker.hosted.find(info.name, index)
+    return M.MetadataResponsePartition(
+        error_code=Error.none if leader >= 0 else Error.leader_not_available,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=held.leader_epoch if held is not None else -1,
+        replica_nodes=replicas,
+        isr_nodes=tuple(r for r in replicas if r in live),
+        offline_replicas=tuple(r for r in replicas if r not in live),
     )

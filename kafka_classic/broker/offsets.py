@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import kio.schema.delete_records.v2.response as delete_records_response
 import kio.schema.list_offsets.v11.response as list_offsets_response
 import kio.schema.offset_for_leader_epoch.v4.response as epoch_response
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
-from kio.schema.list_offsets.v11.request import ListOffsetsRequest
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
 
 from kafka_classic.broker.metadata import NO_TIME
+from kafka_classic.broker.unhurried import Unhurried
 from kafka_classic.log.errors import OffsetOutOfRange, StorageError
 from kafka_classic.replication.partition import Partition
 from kafka_classic.wire.errors import Error
@@ -53,32 +55,34 @@ def locate(partition: Partition, target: int) -> tuple[int, int]:
 
 
 def list_offsets(broker: Broker, connection: Connection, request: ListOffsetsRequest) -> Any:
-    topics = []
-    for topic in request.topics:
-        rows = []
-        for row in topic.partitions:
-            partition, code = broker.hosted.find(topic.name, row.partition_index)
-            offset = timestamp = -1
-            if partition is not None:
-                code = fenced(partition, row.current_leader_epoch)
-                if row.timestamp < EARLIEST_PENDING_UPLOAD:
-                    code = Error.invalid_request
-                if code is Error.none:
-                    try:
-                        offset, timestamp = locate(partition, row.timestamp)
-                    except StorageError:
-                        code = Error.kafka_storage_error
-            rows.append(
-                L.ListOffsetsPartitionResponse(
-                    partition_index=row.partition_index,
-                    error_code=code,
-                    timestamp=timestamp,
-                    offset=offset,
-                    leader_epoch=partition.leader_epoch if partition is not None and offset >= 0 else -1,
-                )
-            )
-        topics.append(L.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(rows)))
-    return L.ListOffsetsResponse(throttle_time=NO_TIME, topics=tuple(topics))
+    topics = Unhurried(partial(_listed_topic, broker), request.topics)
+    return L.ListOffsetsResponse(throttle_time=NO_TIME, topics=topics)
+
+
+def _listed_topic(broker: Broker, topic: ListOffsetsTopic) -> Any:
+    rows = Unhurried(partial(_listed, broker, topic.name), topic.partitions)
+    return L.ListOffsetsTopicResponse(name=topic.name, partitions=rows)
+
+
+def _listed(broker: Broker, topic: str, row: ListOffsetsPartition) -> Any:
+    partition, code = broker.hosted.find(topic, row.partition_index)
+    offset = timestamp = -1
+    if partition is not None:
+        code = fenced(partition, row.current_leader_epoch)
+        if row.timestamp < EARLIEST_PENDING_UPLOAD:
+            code = Error.invalid_request
+        if code is Error.none:
+            try:
+                offset, timestamp = locate(partition, row.timestamp)
+            except StorageError:
+                code = Error.kafka_storage_error
+    return L.ListOffsetsPartitionResponse(
+        partition_index=row.partition_index,
+        error_code=code,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=partition.leader_epoch if partition is not None and offset >= 0 else -1,
+    )
 
 
 def offset_for_leader_epoch(broker: Broker, connection: Connection, request: OffsetForLeaderEpochRequest) -> Any:
@@ -91,10 +95,13 @@ def offset_for_leader_epoch(broker: Broker, connection: Connection, request: Off
             if partition is not None:
                 code = fenced(partition, row.current_leader_epoch)
                 if code is Error.none:
-                    if row.leader_epoch == partition.leader_epoch:
-                        epoch, end = row.leader_epoch, partition.log.end_offset
-                    else:
-                        epoch, end = partition.log.epoch_end_offset(row.leader_epoch)
+                    try:
+                        if row.leader_epoch == partition.leader_epoch:
+                            epoch, end = row.leader_epoch, partition.log.end_offset
+                        else:
+                            epoch, end = partition.log.epoch_end_offset(row.leader_epoch)
+                    except StorageError:
+                        code = Error.kafka_storage_error
             rows.append(E.EpochEndOffset(error_code=code, partition=row.partition, leader_epoch=epoch, end_offset=end))
         topics.append(E.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(rows)))
     return E.OffsetForLeaderEpochResponse(throttle_time=NO_TIME, topics=tuple(topics))

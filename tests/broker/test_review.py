@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
+import gevent
 import pytest
 from kio.schema.errors import ErrorCode as Error
 
 from kafka_classic.broker.cluster_view import ClusterView
 from kafka_classic.broker.hosted import HostedPartitions
+from kafka_classic.broker.offsets import offset_for_leader_epoch
+from kafka_classic.broker.unhurried import AT_A_TIME_S, Unhurried
 from kafka_classic.log.directory import LogDir
 from kafka_classic.settings import BrokerSettings
 from kafka_classic.testing.cluster import LocalCluster
@@ -23,6 +28,7 @@ from kafka_classic.zk.errors import ZooKeeperUnreachable
 from kafka_classic.zk.partitions import PartitionState, PartitionStates
 from kafka_classic.zk.topics import TopicInfo
 from tests.broker.calls import (
+    EPOCH,
     METADATA,
     change_configs,
     create_partitions,
@@ -183,4 +189,41 @@ def test_settings_that_change_while_a_partition_is_opened_are_not_missed(tmp_pat
     hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
     (partition,) = hosted
     assert (partition.max_batch, partition.log.config.max_message_bytes) == (5, 5)
+    directory.close()
+
+
+def test_a_long_answer_holds_nobody_up() -> None:
+    """Others run while it is made."""
+    ran: list[int] = []
+    other = gevent.spawn(lambda: ran.append(len(made)))
+    made: list[int] = []
+
+    def make(row: int) -> int:
+        until = perf_counter() + AT_A_TIME_S
+        while perf_counter() < until:
+            pass
+        made.append(row)
+        return row
+
+    assert list(Unhurried(make, range(10))) == list(range(10))
+    assert other.ready()
+    assert ran[0] < 10
+
+
+def test_the_epochs_of_a_log_that_is_offline_are_refused_and_not_hung_up_on(tmp_path: Path) -> None:
+    directory = LogDir(tmp_path, 0, "cluster")
+    states = Away()
+    states.asked = 1
+    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, states)
+    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
+    (partition,) = hosted
+    partition.leader_epoch = 3
+    partition.log.close()
+    row = EPOCH.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=1)
+    request = EPOCH.OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=(EPOCH.OffsetForLeaderTopic(topic="t", partitions=(row,)),)
+    )
+    broker: Any = SimpleNamespace(hosted=hosted)
+    answer = offset_for_leader_epoch(broker, broker, request)
+    assert answer.topics[0].partitions[0].error_code is Error.kafka_storage_error
     directory.close()

@@ -8,7 +8,6 @@ application computes, up to the interpreter's switch interval: this is what make
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import random
@@ -276,8 +275,6 @@ class Sender:
     def not_found(self, lane: Lane, error: KafkaError) -> None:
         with self.lock:
             lane.asked = False
-            if self._closing:
-                return  # the descriptor that wakes may already be another file's
             lane.last_error = error
             self._retry_later(lane)
             self._wake()
@@ -331,9 +328,10 @@ class Sender:
     def _serve(self, events: Iterable[tuple[int, int]]) -> None:
         for fd, what in events:
             if fd == self._wake_fd:
-                if not self._stopped:  # left to be read at the end, so that it wakes all who wait
-                    with contextlib.suppress(BlockingIOError):
-                        os.eventfd_read(fd)
+                try:
+                    os.eventfd_read(fd)
+                except BlockingIOError:
+                    pass
                 continue
             link = self._by_fd.get(fd)
             if link is None:

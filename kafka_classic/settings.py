@@ -89,8 +89,7 @@ def setting(
     return field(default=default, metadata={"doc": doc, "range": (low, high), "choices": choices, "synonym": synonym})
 
 
-def describe(cls: type) -> dict[str, Setting]:
-    """The settings of a dataclass whose fields were all made by setting(), under Kafka's names."""
+def _describe(cls: type) -> dict[str, Setting]:
     found = {}
     for f in dataclasses.fields(cls):
         kind = {"bool": Kind.BOOLEAN, "str": Kind.STRING, "tuple[str, ...]": Kind.LIST}.get(str(f.type), Kind.INT)
@@ -112,8 +111,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def parsed(table: Mapping[str, Setting], given: Mapping[str, str], what: str) -> dict[str, Any]:
-    """The typed values by the names of their fields; a SettingsError names the nearest right name."""
+def _parsed(table: Mapping[str, Setting], given: Mapping[str, str], what: str) -> dict[str, Any]:
     values = {}
     for name, text in given.items():
         if name not in table:
@@ -181,7 +179,7 @@ class TopicSettings:
                 values[name.replace(".", "_")] = getattr(broker, known.synonym.replace(".", "_"))
         if given.get("classic", "").lower() == "true":
             values.update(CLASSIC_DEFAULTS)
-        values.update(parsed(cls.TABLE, given, "topic"))
+        values.update(_parsed(cls.TABLE, given, "topic"))
         return cls(**values)
 
 
@@ -261,7 +259,7 @@ class BrokerSettings:
                 modern[newer] = str(number if number < 0 else number * factor) if factor else text
             else:
                 modern[name] = text
-        settings = cls(**parsed(cls.TABLE, modern, "broker"))
+        settings = cls(**_parsed(cls.TABLE, modern, "broker"))
         settings.endpoints()
         settings.advertised()
         if settings.broker_id < 0:
@@ -329,8 +327,8 @@ _OLDER = {
     "log.roll.hours": ("log.roll.ms", HOUR_MS),
 }
 
-TopicSettings.TABLE = describe(TopicSettings)
-BrokerSettings.TABLE = describe(BrokerSettings)
+TopicSettings.TABLE = _describe(TopicSettings)
+BrokerSettings.TABLE = _describe(BrokerSettings)
 
 
 def read_properties(path: Path) -> dict[str, str]:

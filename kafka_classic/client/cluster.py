@@ -105,13 +105,6 @@ class Cluster:
         with self._lock:
             self._known_at = -float("inf")
 
-    def found_at(self, bootstrap: str) -> None:
-        """Take another list of addresses for the first question, as a watched registry tells it (P15)."""
-        addresses = parse_bootstrap(bootstrap)
-        with self._lock:
-            self._bootstrap = addresses
-            self._known_at = -float("inf")
-
     # --- connections
 
     def connection(self, node_id: int) -> Connection:

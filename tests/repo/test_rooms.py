@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "groups": {"log", "wire", "replication", "settings"},
     "broker": {"records", "wire", "log", "zk", "settings", "replication", "controller", "groups"},
     "client": {"wire"},
-    "producer": {"client", "records", "zk", "settings"},
+    "producer": {"client", "records", "zk"},
     "consumer": {"client", "records", "zk"},
     "audit": {"producer", "consumer", "client"},
     "cli": {"broker", "client", "producer", "consumer", "audit", "testing"},

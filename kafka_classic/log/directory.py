@@ -57,6 +57,7 @@ class LogDir:
         self._points: Offsets = {}
         self._starts: Offsets = {}
         self._stale: set[tuple[str, int]] = set()  # partitions that are gone, but perhaps not from the checkpoints
+        self._doomed: list[Path] = []  # folders of deleted partitions, to be removed
         self._writing = threading.Lock()
         self._jobs = self._jobs_done = 0
         self._on_disk: tuple[Offsets, Offsets] | None = None
@@ -104,7 +105,7 @@ class LogDir:
         try:
             if key in self._stale:
                 # The namesake's start would have the new log's records deleted after a crash.
-                self.checkpoint()
+                self._write_job()()
                 self._stale.clear()
             folder.mkdir(exist_ok=True)
             if known is None:
@@ -135,11 +136,11 @@ class LogDir:
         return self.path / f"{topic}-{partition}"
 
     def drop(self, topic: str, partition: int) -> None:
-        """Delete a partition's log, from memory and disk."""
+        """Delete a partition's log; its files go with the next checkpoint job, which may wait for the disk."""
         self._forget(topic, partition)
         dropped = self.logs.pop((topic, partition), None)
         if dropped is not None:
-            dropped.delete()
+            self._doomed.append(dropped.retire())
 
     def set_aside(self, topic: str, partition: int) -> Path:
         """Rename the folder of a partition that the cluster does not know, so that nothing is lost by mistake."""
@@ -163,11 +164,26 @@ class LogDir:
     # -- checkpoints
 
     def checkpoint(self) -> None:
-        """Write down how far each log is on the disk and where it starts."""
+        """Write down how far each log is on the disk and where it starts; then remove what was deleted."""
         self.checkpoint_job()()
 
     def checkpoint_job(self) -> Callable[[], None]:
-        """The same with the fsyncs left to whoever calls the result, on any thread."""
+        """The same, left to whoever calls the result, on any thread: fsyncs and removals of large files take time."""
+        write = self._write_job()
+        doomed, self._doomed = self._doomed, []
+        files = [file for opened in self.logs.values() for file in opened.take_dropped()]
+
+        def work() -> None:
+            try:
+                write()
+            finally:
+                files.clear()
+                for folder in doomed:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+        return work
+
+    def _write_job(self) -> Callable[[], None]:
         points, starts = dict(self._points), dict(self._starts)
         for key, opened in self.logs.items():
             points[key] = opened.recovery_point
@@ -178,12 +194,16 @@ class LogDir:
 
         def write() -> None:
             with self._writing:
-                if number < self._jobs_done or (points, starts) == self._on_disk:
-                    return  # a later one was quicker, or nothing has changed
+                if number < self._jobs_done:
+                    return  # a later one was quicker
+                self._jobs_done = number
+                if (points, starts) == self._on_disk:
+                    return  # nothing has changed
+                self._on_disk = None
                 # Starts first: what was deleted must not come back, while a low recovery point only costs time.
                 write_checkpoint(self.path / START_OFFSETS, starts)
                 write_checkpoint(self.path / RECOVERY_POINTS, points)
-                self._jobs_done, self._on_disk = number, (points, starts)
+                self._on_disk = points, starts
 
         return write
 

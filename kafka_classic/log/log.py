@@ -24,10 +24,12 @@ from kafka_classic.records.batch import HEADER, HEADER_SIZE
 from . import retention
 from .config import LogConfig
 from .errors import OffsetOutOfRange, StorageError
-from .files import FileSlice, aside, sync_path
+from .files import FileSlice, OpenFile, aside, sync_path
 from .flush import FlushableLog, FlushJob
 from .recovery import forget_snapshot, load, producers_at
 from .segment import Segment
+
+LARGE = 16 << 20  # to remove a gigabyte takes a file system a quarter of a second, too long for an event loop
 
 __all__ = ["FileSlice", "FlushJob", "Log"]
 
@@ -133,11 +135,18 @@ class Log(FlushableLog):
         for segment in dropped:
             if segment in self._open:
                 self._open.remove(segment)
+            if segment.size >= LARGE:
+                self._dropped.append(segment.open())
             segment.unlink()
             segment.release()
             self._snapshots.discard(segment.base)
         self._folder_dirty = True
         return [segment.base for segment in dropped]
+
+    def take_dropped(self) -> list[OpenFile]:
+        """Large files that have lost their names; whoever closes them waits for the disk to take back its blocks."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def truncate_to(self, offset: int) -> None:
         """Cut off the batches that hold this offset or a later one: a follower's log has left its leader's.
@@ -239,10 +248,16 @@ class Log(FlushableLog):
 
     def delete(self) -> None:
         """Remove the log: renamed aside first, so that a crash leaves none that looks alive."""
+        shutil.rmtree(self.retire(), ignore_errors=True)
+
+    def retire(self) -> Path:
+        """Give up the log: its folder gets a name that no log is found under, for whoever has time to remove it."""
         self._let_go("is deleted")
         self.epochs.close()  # a flush may be under way
+        doomed = aside(self.dir, "delete")
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.dir.rename(aside(self.dir, "delete")), ignore_errors=True)
+            self.dir.rename(doomed)
+        return doomed
 
     def _let_go(self, why: str) -> None:
         if self.failed is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from .config import LogConfig
 from .epochs import LeaderEpochs
 from .errors import StorageError
-from .files import replace
+from .files import OpenFile, replace
 from .producers import ProducerState
 from .recovery import forget_snapshot
 from .segment import FARTHEST, Segment, segment_path
@@ -29,6 +29,7 @@ class LogState:
         "_classic",
         "_closed_at",
         "_config",
+        "_dropped",
         "_epoch",
         "_flushing",
         "_folder_dirty",
@@ -81,6 +82,7 @@ class LogState:
         self._closed_at = -1  # while the log ends there, all that a close writes down stands on disk
         self._bases: list[int] = []
         self._open: list[Segment] = []
+        self._dropped: list[OpenFile] = []
         self._snapshots: set[int] = set()
         self._rolled: list[tuple[Segment, int, int]] = []
         self._tail = bytearray()

@@ -80,11 +80,11 @@ def names(folder: Path, suffix: str) -> Sequence[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.endswith(suffix))
 
 
-def open_files() -> int:
-    """How many files this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_files() -> list[int]:
+    """The files that this process has open."""
+    return [int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_file()]
 
 
 def path_behind(fd: int) -> str:
-    """The name of an open file."""
+    """The name of an open file, with `(deleted)` behind it if it has lost that."""
     return str(Path(f"/proc/self/fd/{fd}").readlink())

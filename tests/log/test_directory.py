@@ -4,16 +4,18 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from kafka_classic.log import log as log_module
 from kafka_classic.log.checkpoint import read_checkpoint
 from kafka_classic.log.directory import CLEAN_MARKER, RECOVERY_POINTS, START_OFFSETS, DirectoryInUse, LogDir
 from kafka_classic.log.errors import StorageError
 from kafka_classic.log.metadata import WrongOwner, read_meta
-from tests.log.batches import SMALL, a_clock, batch, fill, path_behind, values
+from tests.log.batches import NOW_MS, SMALL, a_clock, batch, fill, open_files, path_behind, values
 
 ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 OTHER = UUID("00112233-4455-6677-8899-000000000000")
@@ -127,6 +129,7 @@ def test_a_dropped_partition_is_gone_at_once_and_may_come_again(tmp_path: Path) 
     directory.checkpoint()
     directory.drop("t", 0)
     assert not (tmp_path / "t-0").exists()
+    directory.checkpoint()
     assert not list(tmp_path.glob("*-delete"))
     assert directory.open("t", 0, OTHER, SMALL).end_offset == 0
     directory.close()
@@ -331,12 +334,42 @@ def test_the_longest_name_of_a_topic_can_be_deleted_and_set_aside(tmp_path: Path
     topic = "t" * 249
     directory.open(topic, partition, ID, SMALL)
     directory.drop(topic, partition)
+    directory.checkpoint()
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
     directory.open(topic, partition, ID, SMALL)
     assert directory.set_aside(topic, partition).is_dir()
     assert not directory.folder(topic, partition).exists()
     directory.close()
     assert opened(tmp_path).found == {}
+
+
+def test_what_was_deleted_leaves_the_disk_on_the_thread_of_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "LARGE", 1000)
+
+    def still_open() -> set[str]:
+        names = [path_behind(fd) for fd in open_files()]
+        return {name.removesuffix(" (deleted)") for name in names if "(deleted)" in name and str(tmp_path) in name}
+
+    directory = opened(tmp_path)
+    log = directory.open("t", 0, ID, SMALL)
+    fill(log, 100)
+    log.advance_start_offset(log.end_offset)
+    gone = {str(segment.path) for segment in log.segments if segment.size >= 1000}
+    assert len(log.clean(NOW_MS / 1000)) > 3
+    directory.open("u", 0, ID, SMALL)
+    directory.drop("u", 0)
+    job = directory.checkpoint_job()
+    assert not [path for path in gone if Path(path).exists()]
+    assert still_open() == gone
+    assert len(list(tmp_path.glob("u-0*-delete"))) == 1
+    thread = threading.Thread(target=job)
+    thread.start()
+    thread.join()
+    assert still_open() == set()
+    assert not list(tmp_path.glob("u-0*"))
+    directory.close()
 
 
 def out_of_order(*_: object) -> int:

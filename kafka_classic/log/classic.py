@@ -37,9 +37,6 @@ class BatchStarts(GrowingOffsetIndex):
         if not near and position > interval:
             starts.insert(row, position)
 
-    def cut(self, position: int) -> None:
-        del self.positions[bisect_right(self.positions, position - 1) :]
-
 
 def begins_at(fd: int, position: int, offset: int, end: int) -> bool:
     """Whether a batch of a classic log begins there: its base offset is its place, its deltas its length."""

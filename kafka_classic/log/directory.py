@@ -152,10 +152,6 @@ class LogDir:
         log.warning("%s belongs to no topic of this cluster and is set aside as %s", folder.name, stray.name)
         return stray
 
-    def set_aside_strays(self) -> list[Path]:
-        """Set aside all that was found but never opened: call it when every partition of the cluster is open."""
-        return [self.set_aside(*key) for key in list(self.found)]
-
     def _forget(self, topic: str, partition: int) -> None:
         for table in (self._points, self._starts, self.found):
             table.pop((topic, partition), None)

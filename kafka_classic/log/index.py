@@ -114,12 +114,6 @@ class GrowingOffsetIndex(OffsetIndex):
             words.byteswap()
         return cls(words[0::2], words[1::2])
 
-    def cut(self, position: int) -> None:
-        """Forget the entries of batches that begin at or after the position."""
-        row = bisect_right(self.positions, position - 1)
-        del self.offsets[row:]
-        del self.positions[row:]
-
     def dump(self) -> bytes:
         """The bytes of the `.index` file."""
         words = array("I", bytes(8 * len(self.offsets)))
@@ -182,12 +176,6 @@ class GrowingTimeIndex(TimeIndex):
             raise ValueError(f"{path} ends in the middle of an entry")
         entries = list(TIME_ENTRY.iter_unpack(data))
         return cls(array("q", [row[0] for row in entries]), array("I", [row[1] for row in entries]))
-
-    def cut(self, relative: int) -> None:
-        """Forget the entries of batches at or after the relative offset."""
-        row = bisect_right(self.offsets, relative - 1)
-        del self.timestamps[row:]
-        del self.offsets[row:]
 
     def dump(self) -> bytes:
         """The bytes of the `.timeindex` file."""

@@ -169,7 +169,8 @@ def test_what_the_cluster_does_not_know_is_set_aside(tmp_path: Path) -> None:
     directory.close()
     again = opened(tmp_path)
     again.open("t", 1, ID, SMALL)
-    assert sorted(path.name.split(".")[0] for path in again.set_aside_strays()) == ["t-0", "t-2"]
+    strays = [again.set_aside(*key) for key in list(again.found)]
+    assert sorted(path.name.split(".")[0] for path in strays) == ["t-0", "t-2"]
     again.close()
     assert (tmp_path / CLEAN_MARKER).exists()
     assert set(read_checkpoint(tmp_path / RECOVERY_POINTS)) == {("t", 1)}

@@ -93,17 +93,6 @@ def test_a_column_is_a_sequence(tmp_path: Path) -> None:
         column[4]
 
 
-def test_entries_behind_a_cut_are_forgotten() -> None:
-    index, times = OffsetIndex.empty(), TimeIndex.empty()
-    for n in range(1, 10):
-        index.add(n, 100 * n)
-        times.add(1000 + n, n)
-    index.cut(500)
-    times.cut(5)
-    assert index.at_offset(100) == (4, 400)
-    assert times.last == (1004, 4)
-
-
 def test_learnt_batch_starts_stay_sorted_and_sparse() -> None:
     starts = BatchStarts()
     for position in random.Random(2).sample(range(0, 100_000, 10), 10_000):
@@ -112,5 +101,3 @@ def test_learnt_batch_starts_stay_sorted_and_sparse() -> None:
     assert known == sorted(set(known))
     assert all(b - a > 1000 for a, b in pairwise(known))
     assert 40 < len(known) < 100
-    starts.cut(50_000)
-    assert max(starts.positions) < 50_000

@@ -82,6 +82,7 @@ class Broker:
         self.hosted = HostedPartitions(settings, self.view, self.directory, PartitionStates(self.session))
         self._load()
         self._ends.callback(self.directory.close)
+        self._ends.callback(self.flusher.stop)
         self.config_registry.watch(self._config_changed)
         self.topic_registry.watch(self._topics_changed)
         self.broker_registry.watch(self.view.set_brokers)

@@ -30,6 +30,11 @@ class Flusher:
         self._clock = clock
         self._running = 0
         self._queue: deque[Partition] = deque()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no more and let those under way count for nothing: the logs are closed next, which flushes them."""
+        self._stopped = True
 
     def committed(self, partition: Partition) -> None:
         """New data was written: flush now if it is due, else when flush.ms has passed; then wake who waits to read."""
@@ -44,7 +49,7 @@ class Flusher:
             partition.wake()
 
     def flush(self, partition: Partition) -> None:
-        if partition.flushing or partition.gone or partition.log.failed is not None:
+        if partition.flushing or partition.gone or partition.log.failed is not None or self._stopped:
             return
         self._stop_timer(partition)
         partition.flushing = True
@@ -66,6 +71,8 @@ class Flusher:
         self.flush(partition)
 
     def _flushed(self, partition: Partition, job: Any) -> None:
+        if self._stopped:
+            return
         self._running -= 1
         partition.flushing = False
         while self._queue and self._running < AT_A_TIME:

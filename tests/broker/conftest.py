@@ -42,9 +42,26 @@ def topic_with(address: str) -> MakeTopic:
     return lambda partitions=1, **more: make_topic(address, partitions, **more)
 
 
+def mended(cluster: LocalCluster) -> LocalCluster:
+    """A shared cluster, whole again whatever the test before left of it: its failure is not the next one's."""
+    keeper = cluster.zookeeper_server
+    assert keeper is not None
+    broken = not keeper.alive() or not all(broker.alive() for broker in cluster.brokers)
+    if not keeper.alive():
+        keeper.start()
+    for broker in cluster.brokers:
+        if broker.alive():
+            broker.resume()
+        else:
+            broker.kill()
+            broker.start()
+    if broken:
+        cluster.wait_ready()
+    return cluster
+
+
 @pytest.fixture(scope="session")
-def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One broker that tests may stop and kill, if they leave it running."""
+def restartable_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {
         "log.retention.check.interval.ms": "100",
         "log.flush.offset.checkpoint.interval.ms": "100",
@@ -55,9 +72,20 @@ def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClust
         yield cluster
 
 
+@pytest.fixture
+def restartable(restartable_cluster: LocalCluster) -> LocalCluster:
+    """One broker that tests may stop and kill."""
+    return mended(restartable_cluster)
+
+
 @pytest.fixture(scope="session")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three brokers with short ZooKeeper sessions; tests may break them, if they leave them whole."""
+def cluster_of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {"zookeeper.session.timeout.ms": "2000", "num.partitions": "3"}
     with LocalCluster(tmp_path_factory.mktemp("three"), 3, settings=settings) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def three(cluster_of_three: LocalCluster) -> LocalCluster:
+    """Three brokers with short ZooKeeper sessions, which tests may break."""
+    return mended(cluster_of_three)

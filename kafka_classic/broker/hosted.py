@@ -45,25 +45,29 @@ class HostedPartitions:
         return iter(list(self._named.values()))
 
     def topic_settings(self, topic: str) -> TopicSettings:
-        """A topic's settings; what this release cannot read of them is logged and left at its default."""
-        given = self._configs.get(topic, {})
-        try:
-            return TopicSettings.load(self._settings, given)
-        except SettingsError as error:
-            log.warning("topic %s: %s; its defaults are used", topic, error)
-            return TopicSettings.load(self._settings, {})
+        return TopicSettings.load(self._settings, self._configs.get(topic, {}))
 
     def overrides(self, topic: str) -> dict[str, str]:
         return dict(self._configs.get(topic, {}))
 
     def configure(self, topic: str, given: dict[str, str]) -> None:
-        """A topic's settings changed."""
-        self._configs[topic] = given
+        """A topic's settings changed; what this release cannot read of them is logged and left out."""
+        self._configs[topic] = self._readable(topic, given)
         fresh = self.topic_settings(topic)
         for (name, _), partition in self._named.items():
             if name == topic:
                 partition.configure(fresh)
                 partition.tell_time(int(time.time() * 1000))
+
+    def _readable(self, topic: str, given: dict[str, str]) -> dict[str, str]:
+        found = {}
+        for name, text in given.items():
+            try:
+                TopicSettings.load(self._settings, {name: text})
+                found[name] = text
+            except SettingsError as error:
+                log.warning("topic %s: %s; its default is used", topic, error)
+        return found
 
     def follow(self, topics: dict[str, TopicInfo]) -> None:
         """Hold what the registry assigns to this broker, no more and no less; runs in a greenlet, one at a time."""
@@ -95,11 +99,11 @@ class HostedPartitions:
         # From here on nothing waits, so that settings which change now are not missed.
         settings = self.topic_settings(topic)
         try:
-            opened = self._directory.open(topic, index, topic_id, log_config(settings))
+            opened = self._directory.open(topic, index, topic_id, log_config(settings, self._settings))
         except (OSError, ValueError) as error:
             log.error("%s-%d cannot be opened and stays offline: %s", topic, index, error)
             return
-        partition = Partition(topic, index, topic_id, opened, epoch, settings)
+        partition = Partition(topic, index, topic_id, opened, epoch, settings, self._settings)
         partition.tell_time(int(time.time() * 1000))
         self._named[topic, index] = partition
         self._by_id[topic_id, index] = partition

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.log import Log
-from kafka_classic.settings import MAX_LONG, TopicSettings
+from kafka_classic.settings import MAX_LONG, BrokerSettings, TopicSettings
 
 
 class Waiter(Protocol):
@@ -24,6 +24,7 @@ class Partition:
     """
 
     __slots__ = (
+        "_broker",
         "dirty",
         "fast",
         "flush_timer",
@@ -41,7 +42,14 @@ class Partition:
     )
 
     def __init__(
-        self, topic: str, index: int, topic_id: UUID, log: Log, leader_epoch: int, settings: TopicSettings
+        self,
+        topic: str,
+        index: int,
+        topic_id: UUID,
+        log: Log,
+        leader_epoch: int,
+        settings: TopicSettings,
+        broker: BrokerSettings,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -53,12 +61,13 @@ class Partition:
         self.flushing = False  # an fsync is under way on another thread
         self.flush_timer: object = None
         self.gone = False
+        self._broker = broker
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
         """Take new topic settings; they hold from the next batch on."""
         self.settings = settings
-        self.log.config = log_config(settings)
+        self.log.config = log_config(settings, self._broker)
         self.max_batch = settings.max_message_bytes
         self.latest_timestamp = 0
         self.refresh()
@@ -90,8 +99,9 @@ class Partition:
             waiter.again()
 
 
-def log_config(settings: TopicSettings) -> LogConfig:
-    """The part of a topic's settings that its logs go by."""
+def log_config(settings: TopicSettings, broker: BrokerSettings) -> LogConfig:
+    """What a topic's logs go by: its settings, and the broker's for what no topic can set."""
+    names = [name for name in LogConfig.__dataclass_fields__ if hasattr(settings, name)]
     return LogConfig(
-        **{name: getattr(settings, name) for name in LogConfig.__dataclass_fields__ if hasattr(settings, name)}
+        producer_id_expiration_ms=broker.producer_id_expiration_ms, **{name: getattr(settings, name) for name in names}
     )

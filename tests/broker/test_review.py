@@ -227,3 +227,26 @@ def test_the_epochs_of_a_log_that_is_offline_are_refused_and_not_hung_up_on(tmp_
     answer = offset_for_leader_epoch(broker, broker, request)
     assert answer.topics[0].partitions[0].error_code is Error.kafka_storage_error
     directory.close()
+
+
+def test_a_setting_of_another_release_leaves_the_others_of_its_topic_in_force(tmp_path: Path) -> None:
+    """Kafka's own tools may have set it; to go by the defaults would delete what the topic keeps."""
+    directory = LogDir(tmp_path, 0, "cluster")
+    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, Away())
+    hosted.configure("t", {"retention.ms": "-1", "unclean.leader.election.enable": "true", "segment.bytes": "many"})
+    assert hosted.topic_settings("t").retention_ms == -1
+    assert hosted.overrides("t") == {"retention.ms": "-1"}
+    directory.close()
+
+
+def test_producers_are_forgotten_when_the_broker_is_told_to(tmp_path: Path) -> None:
+    directory = LogDir(tmp_path, 0, "cluster")
+    states = Away()
+    states.asked = 1
+    settings = BrokerSettings.load({"producer.id.expiration.ms": "1234"})
+    hosted = HostedPartitions(settings, ClusterView("cluster"), directory, states)
+    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
+    (partition,) = hosted
+    hosted.configure("t", {"retention.ms": "5"})
+    assert partition.log.config.producer_id_expiration_ms == 1234
+    directory.close()

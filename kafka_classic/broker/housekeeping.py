@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import gevent
 
 from kafka_classic.broker.server import LOOKS
+from kafka_classic.broker.unhurried import BREATH_S
 from kafka_classic.log.errors import StorageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Housekeeping:
                 continue
             if deleted:
                 log.info("%s-%d: %d old segments deleted", partition.topic, partition.index, len(deleted))
-            gevent.sleep(0)
+            gevent.sleep(BREATH_S)
 
     def _checkpoint(self) -> None:
         self._broker.in_a_thread(self._broker.directory.checkpoint_job())

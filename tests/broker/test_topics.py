@@ -181,6 +181,13 @@ class TestDelete:
         assert error_of(raw, topic) is Error.unknown_topic_or_partition
         assert produce(raw, topic, batch(b"x"))[0] == Error.unknown_topic_or_partition.value
         folder = kafka_cluster.brokers[0].data_dir
+        assert not [p for p in folder.iterdir() if p.name.startswith(topic) and not p.name.endswith("-delete")]
+
+    def test_its_files_go_with_the_next_checkpoint(self, one: Raw, restartable: LocalCluster) -> None:
+        topic = make_topic(one.address, 2)
+        assert produce(one, topic, batch(b"x"))[0] == 0
+        assert delete_topics(one, topic)[0].error_code is Error.none
+        folder = restartable.brokers[0].data_dir
         eventually(lambda: not [p for p in folder.iterdir() if p.name.startswith(topic)])
 
     def test_by_id(self, raw: Raw, topic_with: MakeTopic) -> None:

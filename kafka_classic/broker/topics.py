@@ -127,7 +127,7 @@ class Topics:
             raise KafkaError(Error.invalid_partitions, f"partitions must be from 1 to {MOST_PARTITIONS}")
         if factor < 1 or factor > len(live):
             raise KafkaError(
-                Error.invalid_replication_factor, f"factor {factor} with {len(live)} live brokers; ask for factor 1"
+                Error.invalid_replication_factor, f"replication factor {factor}, live brokers {len(live)}; ask for 1"
             )
         if factor > 1:
             raise KafkaError(

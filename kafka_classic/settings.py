@@ -20,6 +20,8 @@ MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+# Empty: consumers read from the leader. Kafka's own class name is taken too.
+SELECTORS = ("", "RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
 
 
 class SettingsError(ValueError):
@@ -169,6 +171,11 @@ class TopicSettings:
     segment_index_bytes: int = setting(10 << 20, "Largest index file.", low=4, synonym="log.index.size.max.bytes")
     segment_jitter_ms: int = setting(0, "Random time taken off segment.ms.", synonym="log.roll.jitter.ms")
     segment_ms: int = setting(7 * DAY_MS, "Age at which a segment is closed.", low=1, synonym="log.roll.ms")
+    unclean_leader_election_enable: bool = setting(
+        False,
+        "Whether a replica that is not in sync may lead when no other can: records are lost then.",
+        synonym="unclean.leader.election.enable",
+    )
 
     @classmethod
     def load(cls, broker: BrokerSettings, given: Mapping[str, str]) -> Self:
@@ -209,6 +216,33 @@ class BrokerSettings:
     auto_create_topics_enable: bool = setting(True, "Create a topic when a client first asks for it.")
     delete_topic_enable: bool = setting(True, "Whether topics can be deleted.")
     min_insync_replicas: int = setting(1, "In-sync replicas that acks=all asks for.", low=1)
+
+    inter_broker_listener_name: str = setting("", "The listener by which brokers reach this one; the first, if empty.")
+    replica_lag_time_max_ms: int = setting(
+        30_000, "A replica that has not caught up for this long is out of sync.", low=1
+    )
+    replica_fetch_wait_max_ms: int = setting(500, "How long a follower's fetch waits for new records.", low=0)
+    replica_fetch_min_bytes: int = setting(1, "How much a follower's fetch waits for.", low=0)
+    replica_fetch_max_bytes: int = setting(1 << 20, "The most a follower fetches of one partition at a time.", low=1)
+    replica_fetch_response_max_bytes: int = setting(10 << 20, "The most a follower fetches at a time.", low=1)
+    replica_fetch_backoff_ms: int = setting(1000, "How long a follower waits after an error.", low=0)
+    replica_socket_timeout_ms: int = setting(30_000, "How long a follower waits for an answer.", low=1)
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        5000, "How often the high watermarks are saved.", low=1
+    )
+    replica_selector_class: str = setting(
+        "", "`RackAwareReplicaSelector` lets a consumer read from a replica in its rack.", choices=SELECTORS
+    )
+    unclean_leader_election_enable: bool = setting(False, "Whether a replica that is not in sync may lead.")
+    auto_leader_rebalance_enable: bool = setting(True, "Whether leadership goes back to preferred replicas by itself.")
+    leader_imbalance_check_interval_seconds: int = setting(300, "How often that is looked at.", low=1)
+    leader_imbalance_per_broker_percentage: int = setting(
+        10, "Percentage of a broker's partitions led by others above which leadership goes back to it."
+    )
+    controlled_shutdown_enable: bool = setting(True, "Whether leadership is moved away before a broker stops.")
+    controlled_shutdown_max_retries: int = setting(3, "How often a stop tries to move leadership away.")
+    controlled_shutdown_retry_backoff_ms: int = setting(5000, "How long it waits between two tries.")
+    controller_socket_timeout_ms: int = setting(30_000, "How long the controller waits for a broker's answer.", low=1)
 
     socket_request_max_bytes: int = setting(
         104_857_600, "The largest request; a larger one closes the connection.", low=1
@@ -262,6 +296,9 @@ class BrokerSettings:
         settings = cls(**_parsed(cls.TABLE, modern, "broker"))
         settings.endpoints()
         settings.advertised()
+        inter_broker = settings.inter_broker_listener_name.upper()
+        if inter_broker and inter_broker not in {e.name for e in settings.endpoints()}:
+            raise SettingsError(f"inter.broker.listener.name names {inter_broker}, which listeners does not")
         if settings.broker_id < 0:
             raise SettingsError("broker.id must be 0 or more")
         return settings

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
 from kafka_classic.zk import paths
+from kafka_classic.zk.errors import UnknownTopic
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.watching import Changed, Watching
-from kafka_classic.zk.znodes import Znodes
+from kafka_classic.zk.znodes import Check, Create, Znodes
 
 
 class TopicDeletions:
@@ -16,8 +19,21 @@ class TopicDeletions:
         self._nodes = Znodes(session)
 
     def request(self, topic: str) -> None:
-        """Asks the controller to delete the topic; may be repeated."""
-        self._nodes.create(paths.delete_topic(topic))
+        """Asks the controller to delete the topic; may be repeated. UnknownTopic if there is none.
+
+        A request stands only while its topic does (TopicRegistry.delete takes both away at once), so that it cannot
+        hit a later topic of the same name.
+        """
+        while True:
+            try:
+                self._nodes.transact([Check(paths.topic(topic), -1), Create(paths.delete_topic(topic))])
+                return
+            except NodeExistsError:
+                return
+            except NoNodeError:
+                if not self._nodes.exists(paths.topic(topic)):
+                    raise UnknownTopic(f"there is no topic {topic!r}") from None
+                self._nodes.ensure(paths.DELETE_TOPICS)
 
     def pending(self) -> list[str]:
         return sorted(self._nodes.children(paths.DELETE_TOPICS) or ())

@@ -111,7 +111,10 @@ class TopicRegistry:
         return None if node is None else TopicInfo.from_node(name, node)
 
     def all(self) -> dict[str, TopicInfo]:
-        names = sorted(self._nodes.children(paths.TOPICS) or ())
+        return self.get_many(sorted(self._nodes.children(paths.TOPICS) or ()))
+
+    def get_many(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """Those that are there, many requests in flight."""
         nodes = self._nodes.get_many([paths.topic(name) for name in names])
         return {name: TopicInfo.from_node(name, node) for name, node in zip(names, nodes, strict=True) if node}
 
@@ -138,7 +141,7 @@ class TopicRegistry:
         return self._write(info, mandate)
 
     def delete(self, name: str, mandate: Mandate | None = None) -> bool:
-        """Deletes the topic, its partitions' states and its config; False if there was none. May be repeated.
+        """Deletes the topic, its partitions' states, its config and the request to delete it; False if there was none. May be repeated.
 
         With a mandate it raises ControllerFenced if another controller was elected since.
         """
@@ -147,8 +150,9 @@ class TopicRegistry:
         while True:
             found = self._nodes.subtree(paths.topic(name))
             was_there = was_there or bool(found)
-            config = paths.config("topics", name)
-            doomed = [*found, config] if self._nodes.exists(config) else found
+            # The request to delete it falls with it: standing on, it would hit the next topic of that name.
+            beside = (paths.config("topics", name), paths.delete_topic(name))
+            doomed = [*found, *(path for path in beside if self._nodes.exists(path))]
             if not doomed:
                 return was_there
             # The deepest go first; the topic's own znode and config fall together, in the last transaction.

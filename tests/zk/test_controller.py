@@ -8,7 +8,7 @@ import pytest
 
 from kafka_classic.zk.controller import ControllerElection, Mandate
 from kafka_classic.zk.deletions import TopicDeletions
-from kafka_classic.zk.errors import ControllerFenced, VersionConflict
+from kafka_classic.zk.errors import ControllerFenced, UnknownTopic, VersionConflict
 from kafka_classic.zk.isr_changes import IsrChanges
 from kafka_classic.zk.partitions import PartitionState, PartitionStates
 from kafka_classic.zk.session import Session
@@ -135,13 +135,18 @@ def test_notices_of_isr_changes_are_told_of_read_and_deleted(session: Session) -
     until(session, lambda: told)
 
 
-def test_topics_to_delete_are_told_of_until_they_are_done(session: Session) -> None:
-    deletions, told = TopicDeletions(session), []
+def test_topics_to_delete_are_told_of_until_they_are_gone(session: Session) -> None:
+    topics, deletions, told = TopicRegistry(session), TopicDeletions(session), []
     deletions.watch(told.append)
     assert told == [[]]
+    with pytest.raises(UnknownTopic):
+        deletions.request("t")
+    topics.create("t", {0: [1]}, {}, uuid4())
     deletions.request("t")
     deletions.request("t")
     until(session, lambda: told[-1] == ["t"])
-    deletions.done("t")
+    topics.delete("t", mandate_of(session, 1))
     until(session, lambda: told[-1] == [])
     assert deletions.pending() == []
+    with pytest.raises(UnknownTopic):
+        deletions.request("t")

@@ -8,7 +8,7 @@ watcher that was away for longer sees by the parent's count that it missed some,
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
@@ -58,7 +58,10 @@ class ConfigRegistry:
 
     def all(self, kind: Kind) -> dict[str, Config]:
         """Every entity of the kind that has settings."""
-        names = sorted(self._nodes.children(paths.configs(kind)) or ())
+        return self.get_many(kind, sorted(self._nodes.children(paths.configs(kind)) or ()))
+
+    def get_many(self, kind: Kind, names: Sequence[str]) -> dict[str, Config]:
+        """Those of these that have settings, many requests in flight."""
         nodes = self._nodes.get_many([paths.config(kind, name) for name in names])
         return {name: Config(decode_config(n.data), n.version) for name, n in zip(names, nodes, strict=True) if n}
 

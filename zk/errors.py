@@ -23,3 +23,7 @@ class UnknownTopic(LookupError):
 
 class ZooKeeperFailed(RuntimeError):
     """The embedded server did not come to serve; the message holds the tail of its log."""
+
+
+class ControllerFenced(RuntimeError):
+    """Another controller was elected since: this one must write nothing more."""

@@ -13,10 +13,11 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotE
 
 from kafka_classic.zk import paths
 from kafka_classic.zk.configs import encode_config
+from kafka_classic.zk.controller import Mandate, fenced
 from kafka_classic.zk.errors import TopicExists, UnknownTopic, VersionConflict
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.watching import Changed, Watching
-from kafka_classic.zk.znodes import Create, Delete, Node, Operation, SetData, Znodes
+from kafka_classic.zk.znodes import Create, Delete, Node, Operation, SetData, Znodes, failure
 
 # A transaction is one ZooKeeper request, and a request is at most 1 MB (jute.maxbuffer).
 LARGEST_TRANSACTION = 2000
@@ -110,7 +111,10 @@ class TopicRegistry:
         return None if node is None else TopicInfo.from_node(name, node)
 
     def all(self) -> dict[str, TopicInfo]:
-        names = sorted(self._nodes.children(paths.TOPICS) or ())
+        return self.get_many(sorted(self._nodes.children(paths.TOPICS) or ()))
+
+    def get_many(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """Those that are there, many requests in flight."""
         nodes = self._nodes.get_many([paths.topic(name) for name in names])
         return {name: TopicInfo.from_node(name, node) for name, node in zip(names, nodes, strict=True) if node}
 
@@ -129,18 +133,26 @@ class TopicRegistry:
         assignment = {**topic.assignment, **{p: tuple(more[p]) for p in sorted(more)}}
         return self._write(TopicInfo(name, topic.topic_id, assignment, topic.version, topic.adding, topic.removing))
 
-    def set_assignment(self, info: TopicInfo) -> TopicInfo:
-        """Writes the topic's replicas over those of `info.version`; raises VersionConflict if it changed since."""
-        return self._write(info)
+    def set_assignment(self, info: TopicInfo, mandate: Mandate | None = None) -> TopicInfo:
+        """Writes the topic's replicas over those of `info.version`; raises VersionConflict if it changed since.
 
-    def delete(self, name: str) -> bool:
-        """Deletes the topic, its partitions' states and its config; False if there was none. May be repeated."""
+        With a mandate it raises ControllerFenced if another controller was elected since.
+        """
+        return self._write(info, mandate)
+
+    def delete(self, name: str, mandate: Mandate | None = None) -> bool:
+        """Deletes the topic, its partitions' states, its config and the request to delete it; False if there was none. May be repeated.
+
+        With a mandate it raises ControllerFenced if another controller was elected since.
+        """
+        fence: list[Operation] = [mandate.check()] if mandate else []
         was_there = False
         while True:
             found = self._nodes.subtree(paths.topic(name))
             was_there = was_there or bool(found)
-            config = paths.config("topics", name)
-            doomed = [*found, config] if self._nodes.exists(config) else found
+            # The request to delete it falls with it: standing on, it would hit the next topic of that name.
+            beside = (paths.config("topics", name), paths.delete_topic(name))
+            doomed = [*found, *(path for path in beside if self._nodes.exists(path))]
             if not doomed:
                 return was_there
             # The deepest go first; the topic's own znode and config fall together, in the last transaction.
@@ -148,7 +160,10 @@ class TopicRegistry:
             pieces = [doomed[at : min(at + LARGEST_TRANSACTION, cut)] for at in range(0, cut, LARGEST_TRANSACTION)]
             try:
                 for piece in (*pieces, doomed[cut:]):
-                    self._nodes.transact(Delete(path) for path in piece)
+                    self._nodes.transact([*fence, *(Delete(path) for path in piece)])
+            except BadVersionError:
+                assert mandate is not None
+                raise fenced(mandate) from None
             except (NoNodeError, NotEmptyError):
                 continue  # somebody deletes it too, or wrote a state meanwhile: look again
 
@@ -185,10 +200,17 @@ class TopicRegistry:
             names = self._nodes.children(paths.TOPICS, watching.fired)
         return set(names or ())
 
-    def _write(self, info: TopicInfo) -> TopicInfo:
+    def _write(self, info: TopicInfo, mandate: Mandate | None = None) -> TopicInfo:
         data = info.to_json()
+        fence: list[Operation] = [mandate.check()] if mandate else []
         try:
-            version = self._nodes.set(paths.topic(info.name), data, info.version).version
+            results = self._nodes.transact_many([[*fence, SetData(paths.topic(info.name), data, info.version)]])[0]
+            failed = failure(results)
+            if failed is not None:
+                if mandate is not None and failed[0] == 0:
+                    raise fenced(mandate)
+                raise failed[1]
+            version = results[-1].version
         except NoNodeError:
             raise UnknownTopic(f"there is no topic {info.name!r}") from None
         except BadVersionError:

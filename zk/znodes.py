@@ -29,6 +29,7 @@ class Create(NamedTuple):
     path: str
     data: bytes = b""
     sequence: bool = False
+    ephemeral: bool = False
 
 
 class Delete(NamedTuple):
@@ -42,7 +43,14 @@ class SetData(NamedTuple):
     version: int = -1
 
 
-Operation = Create | Delete | SetData
+class Check(NamedTuple):
+    """The znode is there in this version: what stands beside it in a transaction is done only then."""
+
+    path: str
+    version: int
+
+
+Operation = Create | Delete | SetData | Check
 
 
 class Znodes:
@@ -116,6 +124,10 @@ class Znodes:
             return False
         return True
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Deletes those that are there, many requests in flight."""
+        self._many(self._client.delete_async, paths)
+
     def subtree(self, path: str) -> list[str]:
         """The znode and all below it, children before their parents; empty if it is not there."""
         found: list[str] = []
@@ -129,26 +141,33 @@ class Znodes:
     def transact(self, operations: Iterable[Operation]) -> list[Any]:
         """All of the operations or none; raises what stood in the way of the first that could not be done."""
 
-        def commit() -> Any:
+        results = self.transact_many([operations])[0]
+        failed = failure(results)
+        if failed is not None:
+            raise failed[1]
+        return results
+
+    def transact_many(self, transactions: Iterable[Iterable[Operation]]) -> list[list[Any]]:
+        """The results of each transaction, in order, many in flight; `failure` finds what stood in the way of one."""
+        todo = {number: list(operations) for number, operations in enumerate(transactions)}
+
+        def begin(number: int) -> Any:
             transaction = self._client.transaction()
-            for operation in operations:
+            for operation in todo[number]:
                 match operation:
-                    case Create(path, data, sequence):
-                        transaction.create(path, data, sequence=sequence)
+                    case Create(path, data, sequence, ephemeral):
+                        transaction.create(path, data, ephemeral=ephemeral, sequence=sequence)
                     case Delete(path, version):
                         transaction.delete(path, version)
                     case SetData(path, data, version):
                         transaction.set_data(path, data, version)
+                    case Check(path, version):
+                        transaction.check(path, version)
             return transaction.commit_async()
 
-        operations = list(operations)
-        results: list[Any] = self.session.call(commit)
-        for result in results:
-            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-                raise result
-        return results
+        return self._many(begin, [*todo])
 
-    def _many(self, begin: Callable[..., Any], paths: Sequence[str], *args: Any) -> list[Any]:
+    def _many(self, begin: Callable[..., Any], paths: Sequence[Any], *args: Any) -> list[Any]:
         """One result a path; None where the znode is not there, or (of a create) was there already."""
         done: list[Any] = []
         for start in range(0, len(paths), IN_FLIGHT):
@@ -167,6 +186,14 @@ class Znodes:
                     except (NoNodeError, NodeExistsError):
                         done.append(None)
         return done
+
+
+def failure(results: Sequence[Any]) -> tuple[int, Exception] | None:
+    """Which operation of a transaction could not be done, and why; None if all were."""
+    for at, result in enumerate(results):
+        if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            return at, result
+    return None
 
 
 def _ends(path: str) -> list[int]:

@@ -65,12 +65,18 @@ class Api(IntEnum):
 # - FindCoordinator is here though nobody coordinates groups yet: librdkafka takes a broker without it for one that
 #   cannot read lz4, and silently sends uncompressed batches.
 # - Fetch 17 and 18 add fields that only followers of a KRaft quorum fill.
-# A broker that serves more (groups, the controller) adds to this table.
+# - LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown pass between our own brokers, in one version each.
+#   They are told of like the others, as Kafka with ZooKeeper did.
+# A broker that serves more (groups) adds to this table.
 SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.PRODUCE: (3, 13),
     Api.FETCH: (4, 18),
     Api.LIST_OFFSETS: (1, 11),
     Api.METADATA: (0, 13),
+    Api.LEADER_AND_ISR: (5, 5),
+    Api.STOP_REPLICA: (3, 3),
+    Api.UPDATE_METADATA: (7, 7),
+    Api.CONTROLLED_SHUTDOWN: (3, 3),
     Api.FIND_COORDINATOR: (0, 6),
     Api.API_VERSIONS: (0, 4),
     Api.CREATE_TOPICS: (2, 7),
@@ -82,9 +88,15 @@ SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.ALTER_CONFIGS: (0, 2),
     Api.DESCRIBE_LOG_DIRS: (1, 5),
     Api.CREATE_PARTITIONS: (0, 3),
+    Api.ELECT_LEADERS: (0, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    Api.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+    Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
     Api.DESCRIBE_CLUSTER: (0, 2),
 }
+
+# The messages among brokers, which Kafka 4 and so kio no longer have: see `control.py`.
+CONTROL: Final = frozenset({Api.LEADER_AND_ISR, Api.STOP_REPLICA, Api.UPDATE_METADATA, Api.CONTROLLED_SHUTDOWN})
 
 # The first flexible version of each: compact lengths, tag buffers, and the longer headers.
 FLEXIBLE_FROM: Final[dict[Api, int]] = {
@@ -92,6 +104,10 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.FETCH: 12,
     Api.LIST_OFFSETS: 6,
     Api.METADATA: 9,
+    Api.LEADER_AND_ISR: 4,
+    Api.STOP_REPLICA: 2,
+    Api.UPDATE_METADATA: 6,
+    Api.CONTROLLED_SHUTDOWN: 3,
     Api.FIND_COORDINATOR: 3,
     Api.API_VERSIONS: 3,
     Api.CREATE_TOPICS: 5,
@@ -103,7 +119,10 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.ALTER_CONFIGS: 2,
     Api.DESCRIBE_LOG_DIRS: 2,
     Api.CREATE_PARTITIONS: 2,
+    Api.ELECT_LEADERS: 2,
     Api.INCREMENTAL_ALTER_CONFIGS: 1,
+    Api.ALTER_PARTITION_REASSIGNMENTS: 0,
+    Api.LIST_PARTITION_REASSIGNMENTS: 0,
     Api.DESCRIBE_CLUSTER: 0,
 }
 

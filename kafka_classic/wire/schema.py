@@ -11,7 +11,7 @@ from importlib import import_module
 from types import EllipsisType, NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
-from kafka_classic.wire.apis import Api
+from kafka_classic.wire.apis import CONTROL, Api
 from kafka_classic.wire.errors import Error
 
 Kind = Literal["request", "response"]
@@ -51,8 +51,9 @@ class Field(NamedTuple):
 
 @cache
 def message_class(api: Api, version: int, kind: Kind) -> Any:
-    """Return kio's class of a request or a response."""
-    module = import_module(f"kio.schema.{api.name.lower()}.v{version}.{kind}")
+    """Return kio's class of a request or a response, or ours where kio has none."""
+    ours = api in CONTROL
+    module = import_module("kafka_classic.wire.control" if ours else f"kio.schema.{api.name.lower()}.v{version}.{kind}")
     name = "".join(word.title() for word in api.name.split("_")) + kind.title()
     return getattr(module, name)
 

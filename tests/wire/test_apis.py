@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from kafka_classic.wire.apis import FLEXIBLE_FROM, SERVED, Api, advertised, is_flexible, model_version
+from kafka_classic.wire.apis import CONTROL, FLEXIBLE_FROM, SERVED, Api, advertised, is_flexible, model_version
 from kafka_classic.wire.schema import message_class
 from tests.wire.messages import EVERY
 
@@ -22,7 +22,7 @@ def test_headers_grow_tags_where_kios_do() -> None:
 
 
 def test_no_version_below_the_lowest_is_known() -> None:
-    for api, (low, _) in SERVED.items():
+    for api, (low, _) in ((api, versions) for api, versions in SERVED.items() if api not in CONTROL):
         assert find_spec(f"kio.schema.{api.name.lower()}.v{low - 1}") is None
 
 
@@ -46,3 +46,10 @@ def test_versions_that_name_topics_have_a_model_that_names_them() -> None:
 
 def test_every_served_api_says_where_it_became_flexible() -> None:
     assert FLEXIBLE_FROM.keys() == SERVED.keys()
+
+
+def test_kio_has_none_of_the_messages_among_brokers() -> None:
+    for api in CONTROL:
+        assert find_spec(f"kio.schema.{api.name.lower()}") is None
+        low, high = SERVED[api]
+        assert low == high

@@ -16,6 +16,7 @@ PROGRAMS = {
     "log.py": ("--quick",),
     "wire.py": ("--quick",),
     "broker.py": ("--quick",),
+    "failover.py": ("--quick",),
 }
 
 

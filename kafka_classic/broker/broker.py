@@ -74,6 +74,7 @@ class Broker:
         self.failed: Exception | None = None  # why it must end, if it must
         self.ended = Event()
         self._settled = Event()
+        self.leaders: dict[int, tuple[str, int]] = {}  # where the controller says that they are
         self._seen: dict[str, UUID] = {}
         self._ends = ExitStack()  # what undoes each step of the start, the last first, though one of them fails
 
@@ -186,7 +187,7 @@ class Broker:
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         other = self.view.brokers.get(broker_id)
-        return None if other is None else self._endpoint(other)
+        return self.leaders.get(broker_id) if other is None else self._endpoint(other)
 
     def _endpoint(self, other: BrokerInfo) -> tuple[str, int]:
         """Where brokers reach that one."""

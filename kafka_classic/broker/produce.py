@@ -186,7 +186,7 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
     """Check one partition's batches, all before any is staged, then stage them."""
     if partition.log.failed is not None:
         return Outcome(index, partition, Error.kafka_storage_error)
-    if acks == -1 and len(partition.isr) < partition.settings.min_insync_replicas:
+    if acks == -1 and len(partition.isr) < partition.min_isr:
         return Outcome(index, None, Error.not_enough_replicas, message=_too_few(partition))
     now_ms = int(time.time() * 1000)
     try:
@@ -225,8 +225,7 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
 
 
 def _too_few(partition: Partition) -> str:
-    least = partition.settings.min_insync_replicas
-    return f"{len(partition.isr)} replicas are in sync, fewer than min.insync.replicas={least}"
+    return f"{len(partition.isr)} replicas are in sync, fewer than min.insync.replicas={partition.min_isr}"
 
 
 class DelayedProduce:
@@ -317,7 +316,7 @@ class DelayedProduce:
             return Error.not_leader_or_follower, None
         if partition.high_watermark < end or (self._fence.closed and partition.replicated):
             return None
-        if len(partition.isr) < partition.settings.min_insync_replicas:
+        if len(partition.isr) < partition.min_isr:
             return Error.not_enough_replicas_after_append, _too_few(partition)
         return Error.none, None
 

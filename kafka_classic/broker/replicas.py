@@ -56,6 +56,7 @@ def leader_and_isr(
     refused = broker.mandates.refuse(request.controller_epoch, request.broker_epoch)
     if refused is not Error.none:
         return control.LeaderAndIsrResponse(error_code=refused, topics=())
+    broker.leaders = {row.broker_id: (row.host_name, row.port) for row in request.live_leaders}
     broker.learn_settings({state.topic_name: state.topic_id or NO_ID for state in request.topic_states})
     if request.type == control.FULL:
         named = {(s.topic_name, row.partition_index) for s in request.topic_states for row in s.partition_states}

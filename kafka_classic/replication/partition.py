@@ -88,12 +88,17 @@ class Partition(Replica):
             and settings.message_timestamp_type == "CreateTime"
             and settings.message_timestamp_before_max_ms == MAX_LONG
         ):
-            self.fast = FAST if not self.replicated and settings.min_insync_replicas == 1 else UNLESS_ALL
+            self.fast = UNLESS_ALL if self.replicated else FAST
 
     @property
     def replicated(self) -> bool:
         """Whether another broker holds a replica, and could lead."""
         return len(self.replicas) > 1
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas, as in Kafka."""
+        return min(self.settings.min_insync_replicas, max(len(self.replicas), 1))
 
     def take(self, told: Leadership, now: float) -> Taken:
         """Lead or follow as told; whoever waits looks again at once: what it waits for may never come."""

@@ -148,6 +148,12 @@ class Log(FlushableLog):
         dropped, self._dropped = self._dropped, []
         return dropped
 
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader of this epoch writes from the end of the log on."""
+        self._nothing_staged()
+        self.epochs.assign(epoch, self.end_offset)
+        self._epoch = self.epochs.latest
+
     def truncate_to(self, offset: int) -> None:
         """Cut off the batches that hold this offset or a later one: a follower's log has left its leader's.
 
@@ -156,6 +162,9 @@ class Log(FlushableLog):
         self._check()
         self._nothing_staged()
         if offset >= self.end_offset:
+            # One who led, and wrote nothing, has an epoch at the end that the next leader's history lacks.
+            self.epochs.cut_end(self.end_offset)
+            self._epoch = self.epochs.latest
             return
         if offset <= self._bases[0]:
             self.truncate_fully_at(offset)

@@ -1,4 +1,4 @@
-"""One partition as this broker holds it: its log, whether it leads, what it accepts, and who waits for new data."""
+"""One partition as this broker holds it: its log, its part in replication, what it accepts, and who waits for it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from uuid import UUID
 
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.log import Log
+from kafka_classic.replication.replica import Leadership, Replica, Taken
 from kafka_classic.settings import MAX_LONG, BrokerSettings, TopicSettings
+
+# What the produce fast path may take as it is: nothing, or what need not wait for others, or everything.
+SLOW, UNLESS_ALL, FAST = 0, 1, 2
 
 
 class Waiter(Protocol):
-    """One who waits in purgatory for a partition to have more to read."""
+    """One who waits in purgatory for a partition to have more to read, or for others to have what was written."""
 
     def again(self) -> None: ...
 
 
-class Partition:
-    """A partition that this broker leads.
+class Partition(Replica):
+    """A replica of a partition with its log on this broker's disk.
 
-    States: *leading* (`log` is open and healthy) -> *offline* (an I/O error; every request gets
-    KAFKA_STORAGE_ERROR until the broker restarts) or *gone* (the topic was deleted; UNKNOWN_TOPIC_OR_PARTITION).
+    States besides those of Replica: *offline* (an I/O error; every request gets KAFKA_STORAGE_ERROR until the broker
+    restarts) and *gone* (the topic was deleted, or the replica moved away; UNKNOWN_TOPIC_OR_PARTITION).
     """
 
     __slots__ = (
@@ -32,8 +36,6 @@ class Partition:
         "gone",
         "index",
         "latest_timestamp",
-        "leader_epoch",
-        "log",
         "max_batch",
         "settings",
         "topic",
@@ -41,21 +43,23 @@ class Partition:
         "waiters",
     )
 
+    log: Log
+
     def __init__(
         self,
         topic: str,
         index: int,
         topic_id: UUID,
         log: Log,
-        leader_epoch: int,
         settings: TopicSettings,
         broker: BrokerSettings,
+        high_watermark: int = 0,
     ) -> None:
+        super().__init__(broker.broker_id, min(max(high_watermark, log.start_offset), log.end_offset))
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
-        self.leader_epoch = leader_epoch
         self.waiters: dict[Waiter, None] = {}  # in order of arrival; each takes itself out when it is done
         self.dirty = False  # staged batches await this turn's commit
         self.flushing = False  # an fsync is under way on another thread
@@ -75,14 +79,29 @@ class Partition:
     def refresh(self) -> None:
         """Decide anew whether the produce fast path may take a producer's bytes as they are."""
         settings = self.settings
-        self.fast = (
-            not self.gone
+        self.fast = SLOW
+        if (
+            self.leading
+            and not self.gone
             and self.log.failed is None
             and settings.compression_type == "producer"
             and settings.message_timestamp_type == "CreateTime"
             and settings.message_timestamp_before_max_ms == MAX_LONG
-            and settings.min_insync_replicas == 1
-        )
+        ):
+            self.fast = FAST if not self.replicated and settings.min_insync_replicas == 1 else UNLESS_ALL
+
+    @property
+    def replicated(self) -> bool:
+        """Whether another broker holds a replica, and could lead."""
+        return len(self.replicas) > 1
+
+    def take(self, told: Leadership, now: float) -> Taken:
+        """Lead or follow as told; whoever waits looks again at once: what it waits for may never come."""
+        taken = super().take(told, now)
+        if taken in (Taken.LEADS, Taken.FOLLOWS):
+            self.refresh()
+            self.wake()
+        return taken
 
     def tell_time(self, now_ms: int) -> None:
         """Move the bound on timestamps; a clock read once a second is near enough for a bound of an hour."""
@@ -90,8 +109,9 @@ class Partition:
 
     @property
     def readable_to(self) -> int:
-        """The high watermark: with one replica, all that the log exposes."""
-        return self.log.exposed_offset
+        """How far consumers may read: the high watermark, of a classic topic what of it is flushed."""
+        exposed = self.log.exposed_offset
+        return exposed if exposed < self.high_watermark else self.high_watermark
 
     def wake(self) -> None:
         """Tell everyone who waits that there may be more to read."""

@@ -1,0 +1,135 @@
+"""Keeps the in-sync replicas of the partitions led here right in ZooKeeper: shrinks, expands, tells the controller."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import gevent
+
+from kafka_classic.replication.partition import Partition
+from kafka_classic.zk.errors import UnknownTopic, VersionConflict, ZooKeeperUnreachable
+from kafka_classic.zk.partitions import PartitionState, PartitionStates
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 32
+RETRY_S = 0.2
+
+
+class InSync:
+    """One for all partitions of a broker.
+
+    A change is proposed (both sets count, see Replica), written over the version that is known, and settled. When the
+    answer is lost the same write is tried again, which ZooKeeper does once at most; when the state is another's by
+    now, the controller's next word settles it.
+    """
+
+    def __init__(
+        self,
+        states: PartitionStates,
+        tell_controller: Callable[[Iterable[tuple[str, int]]], None],
+        lag_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._states = states
+        self._tell_controller = tell_controller
+        self._lag_s = lag_s
+        self._clock = clock
+        self._jobs: deque[tuple[Partition, tuple[int, ...], int]] = deque()
+        self._workers: set[gevent.Greenlet] = set()
+        self._changed: list[tuple[str, int]] = []
+        self._telling = False
+        self._looked_at = clock()
+
+    def stop(self) -> None:
+        gevent.killall(list(self._workers))
+
+    def look_at_all(self, partitions: Iterable[Partition]) -> None:
+        """Find who fell behind; called every half of replica.lag.time.max.ms."""
+        now = self._clock()
+        late = now - self._looked_at > self._lag_s
+        self._looked_at = now
+        if late:
+            return  # this broker itself stood still: what followers sent meanwhile is still in the sockets
+        for partition in partitions:
+            if partition.leading and len(partition.replicas) > 1:
+                self.look_at(partition, now)
+
+    def look_at(self, partition: Partition, now: float) -> None:
+        """Propose another ISR if this one is not right."""
+        wanted = partition.wanted_isr(now, self._lag_s)
+        if wanted is not None:
+            self._jobs.append((partition, partition.propose(wanted), partition.leader_epoch))
+            if len(self._workers) < AT_A_TIME:
+                self._spawn(self._work)
+
+    def _spawn(self, work: Callable[[], None]) -> None:
+        worker = gevent.spawn(work)
+        self._workers.add(worker)
+        worker.rawlink(self._workers.discard)
+
+    def _work(self) -> None:
+        while self._jobs:
+            self._write(*self._jobs.popleft())
+
+    def _write(self, partition: Partition, isr: tuple[int, ...], epoch: int) -> None:
+        proposed = partition.pending
+        topic, index = partition.topic, partition.index
+        was = partition.isr
+        while partition.leading and partition.leader_epoch == epoch and partition.pending is proposed:
+            state = PartitionState(partition.me, epoch, isr, partition.controller_epoch, partition.version)
+            try:
+                written = self._states.write(topic, index, state)
+            except ZooKeeperUnreachable:
+                gevent.sleep(RETRY_S)
+            except UnknownTopic:
+                return
+            except VersionConflict:
+                if self._adopt(partition, epoch, proposed):
+                    return
+                gevent.sleep(RETRY_S)
+            else:
+                if partition.leader_epoch == epoch and partition.pending is proposed:
+                    self._settle(partition, replace(written, isr=isr))
+                    change = "shrank" if len(isr) < len(was) else "grew"
+                    log.info("%s-%d: the ISR %s to %s", topic, index, change, ",".join(map(str, isr)))
+                return
+
+    def _adopt(self, partition: Partition, epoch: int, proposed: frozenset[int] | None) -> bool:
+        """Another state stands there: ours of before, or one of which the controller is about to tell."""
+        try:
+            state = self._states.read(partition.topic, partition.index)
+        except ZooKeeperUnreachable:
+            return False
+        if state is not None and state.leader == partition.me and state.leader_epoch == epoch:
+            if partition.leader_epoch == epoch and partition.pending is proposed:
+                self._settle(partition, state)
+        else:
+            log.info("%s-%d: another leads since, the ISR is not ours to change", partition.topic, partition.index)
+        return True
+
+    def _settle(self, partition: Partition, state: PartitionState) -> None:
+        if partition.settle(state.isr, state.zk_version):
+            partition.wake()
+        partition.refresh()
+        self._changed.append((partition.topic, partition.index))
+        if not self._telling:
+            self._telling = True
+            self._spawn(self._tell)
+
+    def _tell(self) -> None:
+        """Say which partitions changed, all that changed meanwhile in one go."""
+        try:
+            while self._changed:
+                changed, self._changed = self._changed, []
+                try:
+                    self._tell_controller(changed)
+                except ZooKeeperUnreachable:
+                    self._changed = [*changed, *self._changed]
+                    gevent.sleep(RETRY_S)
+        finally:
+            self._telling = False

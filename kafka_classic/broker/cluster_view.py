@@ -1,9 +1,13 @@
-"""What this broker knows of the whole cluster: the live brokers and the topics, as ZooKeeper last told."""
+"""What this broker knows of the whole cluster: the live brokers, the topics and who leads them, as the controller told.
+
+A controller's first word names everything and replaces what was known; each later one only what changed.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from gevent.event import Event
@@ -11,42 +15,78 @@ from gevent.event import Event
 from kafka_classic.settings import Endpoint
 from kafka_classic.wire.errors import Error
 from kafka_classic.zk.brokers import BrokerInfo
-from kafka_classic.zk.topics import TopicInfo
+
+
+class PartitionView(NamedTuple):
+    """Who leads a partition and who follows; a leader of -1 is none."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+class TopicView(NamedTuple):
+    name: str
+    topic_id: UUID
+    partitions: Mapping[int, PartitionView]
+
+    @property
+    def assignment(self) -> dict[int, tuple[int, ...]]:
+        return {index: partition.replicas for index, partition in self.partitions.items()}
 
 
 class ClusterView:
-    """Snapshots of the broker and topic registries, replaced whole when they change."""
+    """Replaced piece by piece: whoever holds a TopicView holds one moment of it."""
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.brokers: dict[int, BrokerInfo] = {}
         self._addresses: dict[int, dict[str, Endpoint]] = {}
-        self.topics: dict[str, TopicInfo] = {}
+        self.topics: dict[str, TopicView] = {}
         self.names: dict[UUID, str] = {}
+        self.told = False  # whether a controller has said anything yet
+        self._controller = -1
         self._changed = Event()
         self._me: BrokerInfo | None = None
 
     def serve_as(self, me: BrokerInfo) -> None:
         """This broker begins to answer clients."""
         self._me = me
-        self.set_brokers(self.brokers)
+        self._set_brokers({})
 
-    def set_brokers(self, brokers: dict[int, BrokerInfo]) -> None:
-        """Take a new snapshot; this broker is in it whatever the registry says, as whoever is answered sees it live.
+    def update(
+        self, controller: int, brokers: Mapping[int, BrokerInfo], topics: Iterable[TopicView], *, whole: bool
+    ) -> None:
+        """Take what the controller says: all there is, or what changed. A topic without partitions is gone."""
+        self._controller = controller
+        self._set_brokers(brokers)
+        fresh = {} if whole else dict(self.topics)
+        for topic in topics:
+            there = fresh.get(topic.name)
+            if not topic.partitions:
+                if there is not None and there.topic_id == topic.topic_id:
+                    del fresh[topic.name]
+            elif there is not None and there.topic_id == topic.topic_id:
+                fresh[topic.name] = topic._replace(partitions={**there.partitions, **topic.partitions})
+            else:
+                fresh[topic.name] = topic
+        self.topics = fresh
+        self.names = {topic.topic_id: name for name, topic in fresh.items()}
+        self.told = True
+        self._tell()
+
+    def _set_brokers(self, brokers: Mapping[int, BrokerInfo]) -> None:
+        """Take who lives; this broker is among them whatever is said, as whoever is answered sees it live.
 
         Between its first answer and its registration, and while an expired session is replaced, the registry lacks it;
         a client told that there are no brokers at all may forget the ones it knew (librdkafka does).
         """
         if self._me is not None:
             brokers = {self._me.id: self._me, **brokers}
-        self.brokers = brokers
+        self.brokers = dict(brokers)
         self._addresses = {id: {e.name: e for e in map(Endpoint.parse, info.endpoints)} for id, info in brokers.items()}
-        self._tell()
-
-    def set_topics(self, topics: dict[str, TopicInfo]) -> None:
-        self.topics = topics
-        self.names = {info.topic_id: name for name, info in topics.items()}
-        self._tell()
 
     def addresses(self, listener: str) -> list[tuple[BrokerInfo, str, int]]:
         """Each live broker with its address under the listener that a client came by."""
@@ -64,11 +104,11 @@ class ClusterView:
     def size_of(self, topic: str) -> int:
         """How many partitions it has; 0 of one that is not known."""
         info = self.topics.get(topic)
-        return 0 if info is None else len(info.assignment)
+        return 0 if info is None else len(info.partitions)
 
     def controller(self) -> int:
-        """Any broker does what a controller would while there is one replica a partition; clients want one name."""
-        return min(self.brokers, default=-1)
+        """The broker that is the controller, if it lives."""
+        return self._controller if self._controller in self.brokers else -1
 
     def why_not_here(self, topic: str | UUID, index: int) -> Error:
         """The error for a partition that this broker does not hold."""
@@ -79,7 +119,7 @@ class ClusterView:
         else:
             name = topic
         info = self.topics.get(name)
-        if info is None or index not in info.assignment:
+        if info is None or index not in info.partitions:
             return Error.unknown_topic_or_partition
         return Error.not_leader_or_follower
 

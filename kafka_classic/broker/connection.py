@@ -235,7 +235,7 @@ class Connection:
     ) -> bool:
         """A produce request of a known shape with one sound batch; False where the general path must look at it."""
         partition = plan.partition
-        if not partition.fast:
+        if partition.fast <= plan.pressing:
             return False
         at = off + plan.records_at
         if plan.flexible:

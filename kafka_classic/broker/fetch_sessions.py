@@ -57,7 +57,8 @@ class FetchSession:
         for topic, row in rows:
             key = (topic, row.out.partition)
             marks = (row.out.high_watermark, row.out.log_start_offset)
-            if self.whole or row.out.records_size or row.out.error or self._told.get(key) != marks:
+            moved = row.out.error or row.out.preferred_read_replica >= 0 or self._told.get(key) != marks
+            if self.whole or row.out.records_size or moved:
                 kept.append((topic, row))
                 self._told[key] = marks
                 if row.out.records_size and key in self.partitions:

@@ -12,6 +12,7 @@ from kafka_classic.broker.log_dirs import describe_log_dirs
 from kafka_classic.broker.metadata import describe_cluster, metadata
 from kafka_classic.broker.offsets import delete_records, list_offsets, offset_for_leader_epoch
 from kafka_classic.broker.producer_ids import init_producer_id
+from kafka_classic.broker.replicas import leader_and_isr, stop_replica, update_metadata
 from kafka_classic.broker.topics import create_partitions, create_topics, delete_topics
 from kafka_classic.wire.apis import Api
 
@@ -37,4 +38,7 @@ HANDLERS: dict[Api, Handler] = {
     Api.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     Api.DESCRIBE_LOG_DIRS: describe_log_dirs,
     Api.INIT_PRODUCER_ID: init_producer_id,
+    Api.LEADER_AND_ISR: leader_and_isr,
+    Api.STOP_REPLICA: stop_replica,
+    Api.UPDATE_METADATA: update_metadata,
 }

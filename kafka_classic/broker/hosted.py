@@ -1,36 +1,39 @@
-"""The partitions that this broker holds: found by name or id, kept in step with the topic registry."""
+"""The partitions that this broker holds: found by name or id, opened and given up as the controller says."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from uuid import UUID
 
-import gevent.pool
-
 from kafka_classic.broker.cluster_view import ClusterView
+from kafka_classic.log.checkpoint import CorruptCheckpoint, read_checkpoint, write_checkpoint
 from kafka_classic.log.directory import LogDir
 from kafka_classic.log.errors import StorageError
+from kafka_classic.replication.fetcher import Fetchers
 from kafka_classic.replication.partition import Partition, log_config
+from kafka_classic.replication.replica import Leadership, Taken
 from kafka_classic.settings import BrokerSettings, SettingsError, TopicSettings
 from kafka_classic.wire.errors import Error
-from kafka_classic.zk.errors import UnknownTopic, VersionConflict
-from kafka_classic.zk.partitions import PartitionState, PartitionStates
-from kafka_classic.zk.topics import TopicInfo
 
 log = logging.getLogger(__name__)
 
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
 
 class HostedPartitions:
-    """Opens, configures and drops partitions as topics come, change and go."""
+    """Opens, configures and drops replicas as topics come, change and go."""
 
-    def __init__(self, settings: BrokerSettings, view: ClusterView, directory: LogDir, states: PartitionStates) -> None:
+    def __init__(self, settings: BrokerSettings, view: ClusterView, directory: LogDir, fetchers: Fetchers) -> None:
         self._settings = settings
         self._view = view
         self._directory = directory
-        self._states = states
+        self._fetchers = fetchers
+        self._marks: dict[tuple[str, int], int] = {}  # high watermarks of partitions that are not open yet
+        self._saved: dict[tuple[str, int], int] = {}
+        self._saving = threading.Lock()
         self._named: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._configs: dict[str, dict[str, str]] = {}
@@ -40,6 +43,18 @@ class HostedPartitions:
         table: Mapping[tuple[object, int], Partition] = self._named if type(topic) is str else self._by_id  # type: ignore[assignment]
         partition = table.get((topic, index))
         return (partition, Error.none) if partition is not None else (None, self._view.why_not_here(topic, index))
+
+    def lead(self, topic: str | UUID, index: int) -> tuple[Partition | None, Error]:
+        """The partition if it is led here, else why not."""
+        partition, error = self.find(topic, index)
+        if partition is not None and not partition.leading:
+            return None, Error.not_leader_or_follower
+        return partition, error
+
+    def load_marks(self) -> None:
+        """Read the high watermarks of before; call it once the directory is loaded."""
+        found = self._directory.found
+        self._marks = {key: mark for key, mark in self._read_marks().items() if key in found}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._named.values()))
@@ -69,71 +84,118 @@ class HostedPartitions:
                 log.warning("topic %s: %s; its default is used", topic, error)
         return found
 
-    def follow(self, topics: dict[str, TopicInfo]) -> None:
-        """Hold what the registry assigns to this broker, no more and no less; runs in a greenlet, one at a time."""
-        me = self._settings.broker_id
-        wanted = {
-            (name, index): info.topic_id
-            for name, info in topics.items()
-            for index, replicas in info.assignment.items()
-            if me in replicas
-        }
-        for key, partition in list(self._named.items()):
-            if wanted.get(key) != partition.topic_id:
-                self._drop(key, partition)
-        for name in [n for n in self._configs if n not in topics]:
+    def forget_settings(self, topics: Collection[str]) -> None:
+        """Keep the settings of these topics only."""
+        for name in [name for name in self._configs if name not in topics]:
             del self._configs[name]
-        fresh = [key for key in wanted if key not in self._named]
-        pool = gevent.pool.Pool(32)
-        opening = [pool.spawn(self._open, name, index, wanted[name, index]) for name, index in fresh]
-        pool.join()
-        for greenlet in opening:
-            greenlet.get()  # raises what went wrong, and all that are not here yet are tried again
-        # With the cluster's id checked, a folder that no topic claims belongs to one deleted while we were away.
-        for key in list(self._directory.found):
-            if key not in wanted:
-                self._directory.set_aside(*key)
 
-    def _open(self, topic: str, index: int, topic_id: UUID) -> None:
-        epoch = self._lead(topic, index)
-        # From here on nothing waits, so that settings which change now are not missed.
+    # --- what the controller says
+
+    def take(self, topic: str, topic_id: UUID, index: int, told: Leadership, now: float) -> Error:
+        """Lead or follow one partition; it is opened, or made, when it is told for the first time."""
+        key = (topic, index)
+        partition = self._named.get(key)
+        if partition is not None and partition.topic_id != topic_id:
+            self._drop(key, partition)  # deleted and created anew
+            partition = None
+        if partition is None:
+            partition = self._open(topic, index, topic_id)
+            if partition is None:
+                return Error.kafka_storage_error
+        if partition.log.failed is not None:
+            return Error.kafka_storage_error
+        match partition.take(told, now):
+            case Taken.STALE:
+                return Error.stale_controller_epoch
+            case Taken.LEADS:
+                self._fetchers.forget(partition)
+            case Taken.FOLLOWS:
+                self._fetchers.follow(partition)
+            case Taken.SAME:
+                pass
+        return Error.none
+
+    def keep_only(self, named: Collection[tuple[str, int]]) -> None:
+        """Set aside what the controller does not give to this broker, on disk or open: nothing is deleted by guess."""
+        for key, partition in list(self._named.items()):
+            if key not in named:
+                self._let_go(key, partition)
+                self._set_aside(key)
+        for key in [key for key in self._directory.found if key not in named]:
+            self._set_aside(key)
+
+    def stop(self, topic: str, index: int, epoch: int, *, delete: bool) -> Error:
+        """Follow no more; with `delete`, for good."""
+        key = (topic, index)
+        partition = self._named.get(key)
+        if partition is None:
+            if delete and key in self._directory.found:
+                self._set_aside(key)
+            return Error.none
+        if 0 <= epoch < partition.leader_epoch:
+            return Error.fenced_leader_epoch
+        if delete:
+            self._drop(key, partition)
+        else:
+            self._fetchers.forget(partition)
+        return Error.none
+
+    def _open(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         settings = self.topic_settings(topic)
         try:
             opened = self._directory.open(topic, index, topic_id, log_config(settings, self._settings))
         except (OSError, ValueError) as error:
             log.error("%s-%d cannot be opened and stays offline: %s", topic, index, error)
-            return
-        partition = Partition(topic, index, topic_id, opened, epoch, settings, self._settings)
+            return None
+        mark = self._marks.pop((topic, index), 0)
+        partition = Partition(topic, index, topic_id, opened, settings, self._settings, mark)
         partition.tell_time(int(time.time() * 1000))
         self._named[topic, index] = partition
         self._by_id[topic_id, index] = partition
+        return partition
 
-    def _lead(self, topic: str, index: int) -> int:
-        """Write this broker down as the leader, in a new epoch; returns the epoch."""
-        me = self._settings.broker_id
-        while True:
-            try:
-                state = self._states.read(topic, index)
-                if state is None:
-                    return self._states.create(topic, index, PartitionState(me, 0, (me,), 0)).leader_epoch
-                epoch = state.leader_epoch + 1
-                return self._states.write(
-                    topic, index, replace(state, leader=me, leader_epoch=epoch, isr=(me,))
-                ).leader_epoch
-            except VersionConflict:
-                continue
-            except UnknownTopic:
-                return 0  # deleted meanwhile: the next snapshot says so
-
-    def _drop(self, key: tuple[str, int], partition: Partition) -> None:
+    def _let_go(self, key: tuple[str, int], partition: Partition) -> None:
+        self._fetchers.forget(partition)
         del self._named[key]
         self._by_id.pop((partition.topic_id, partition.index), None)
         partition.gone = True
         partition.refresh()
         partition.wake()
+
+    def _drop(self, key: tuple[str, int], partition: Partition) -> None:
+        self._let_go(key, partition)
         try:
             self._directory.drop(*key)
         except (OSError, StorageError) as error:
             log.error("%s-%d could not be deleted: %s", *key, error)
         else:
             log.info("%s-%d deleted", *key)
+
+    def _set_aside(self, key: tuple[str, int]) -> None:
+        try:
+            self._directory.set_aside(*key)
+        except (OSError, StorageError) as error:
+            log.error("%s-%d could not be set aside: %s", *key, error)
+
+    # --- high watermarks
+
+    def save_marks_job(self) -> Callable[[], None]:
+        """What writes the high watermarks down as they are now, on any thread."""
+        marks = {key: partition.high_watermark for key, partition in self._named.items()}
+        marks.update(self._marks)
+        path = self._directory.path / HIGH_WATERMARKS
+
+        def save() -> None:
+            with self._saving:
+                if marks != self._saved:
+                    write_checkpoint(path, marks)
+                    self._saved = marks
+
+        return save
+
+    def _read_marks(self) -> dict[tuple[str, int], int]:
+        try:
+            return read_checkpoint(self._directory.path / HIGH_WATERMARKS)
+        except (CorruptCheckpoint, ValueError) as reason:
+            log.warning("%s; going on without it: leaders tell the marks anew", reason)
+            return {}

@@ -1,4 +1,4 @@
-"""What the broker does by the clock: retention, checkpoints, idle connections."""
+"""What the broker does by the clock: retention, checkpoints, followers that fell behind, idle connections."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class Housekeeping:
             gevent.spawn(self._every, 1.0, self._tell_time),
             gevent.spawn(self._every, settings.log_retention_check_interval_ms / 1000, self._retain),
             gevent.spawn(self._every, settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint),
+            gevent.spawn(self._every, settings.replica_high_watermark_checkpoint_interval_ms / 1000, self._save_marks),
+            gevent.spawn(self._every, settings.replica_lag_time_max_ms / 2000, self._look_at_followers),
         ]
         if settings.connections_max_idle_ms >= 0:
             seconds = max(settings.connections_max_idle_ms / 1000 / LOOKS, 0.01)
@@ -55,7 +57,7 @@ class Housekeeping:
             if partition.log.failed is not None:
                 continue
             try:
-                deleted = partition.log.clean(self._broker.clock())
+                deleted = partition.log.clean(self._broker.clock(), upto=partition.readable_to)
             except StorageError as error:
                 log.error("%s-%d is offline: %s", partition.topic, partition.index, error)
                 partition.refresh()
@@ -63,6 +65,12 @@ class Housekeeping:
             if deleted:
                 log.info("%s-%d: %d old segments deleted", partition.topic, partition.index, len(deleted))
             gevent.sleep(BREATH_S)
+
+    def _save_marks(self) -> None:
+        self._broker.in_a_thread(self._broker.hosted.save_marks_job())
+
+    def _look_at_followers(self) -> None:
+        self._broker.in_sync.look_at_all(self._broker.hosted)
 
     def _checkpoint(self) -> None:
         self._broker.in_a_thread(self._broker.directory.checkpoint_job())

@@ -45,7 +45,10 @@ def _topic(held: tuple[str, list[Partition]]) -> Any:
         name=name,
         partitions=tuple(
             R.DescribeLogDirsPartition(
-                partition_index=partition.index, partition_size=partition.log.size, offset_lag=0, is_future_key=False
+                partition_index=partition.index,
+                partition_size=partition.log.size,
+                offset_lag=max(partition.high_watermark - partition.log.end_offset, 0),
+                is_future_key=False,
             )
             for partition in partitions
         ),

@@ -37,7 +37,9 @@ def run(settings: BrokerSettings) -> None:
         gc.freeze()
         where = ", ".join(f"{e.host or '*'}:{e.port}" for e in broker.endpoints)
         print(f"broker {settings.broker_id} ready on {where}", flush=True)
-        Event().wait()
+        broker.ended.wait()
+        if broker.failed is not None:
+            raise broker.failed
     except gevent.GreenletExit:
         pass
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ import kio.schema.metadata.v13.response as metadata_response
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 
+from kafka_classic.broker.cluster_view import PartitionView, TopicView
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.unhurried import Unhurried
 from kafka_classic.wire.errors import Error
-from kafka_classic.zk.topics import TopicInfo
 
 if TYPE_CHECKING:
     from kafka_classic.broker.broker import Broker
@@ -26,23 +26,23 @@ M: Any = metadata_response
 C: Any = describe_cluster_response
 
 NO_TIME = timedelta(0)
-Live = Collection[int]
 CREATION_WAIT_S = 5.0  # for all topics that one request names; it is asked again for what is not there by then
 
 
 def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -> Any:
     view = broker.view
+    # One that has just come up knows of no topic yet, which is not to be taken for there being none.
+    view.wait_until(lambda: view.told, CREATION_WAIT_S)
     failed: dict[str, Error] = {}
     if request.topics and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         missing = dict.fromkeys(row.name for row in request.topics if row.name and row.name not in view.topics)
         if missing:
             failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))
-    live = view.brokers
     if request.topics is None:
         every = [view.topics[name] for name in sorted(view.topics)]
-        topics = Unhurried(lambda info: _topic(broker, info, live), every)
+        topics = Unhurried(_topic, every)
     else:
-        topics = Unhurried(lambda row: _one(broker, row.name, row.topic_id, failed, live), request.topics)
+        topics = Unhurried(lambda row: _one(broker, row.name, row.topic_id, failed), request.topics)
     return M.MetadataResponse(
         throttle_time=NO_TIME,
         brokers=tuple(
@@ -77,18 +77,18 @@ def describe_cluster(broker: Broker, connection: Connection, request: DescribeCl
     )
 
 
-def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Error], live: Live) -> Any:
+def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Error]) -> Any:
     view = broker.view
     if topic_id is not None and topic_id.int:
         known = view.names.get(topic_id)
         if known is None:
             return _failed(None, topic_id, Error.unknown_topic_id)
-        return _topic(broker, view.topics[known], live)
+        return _topic(view.topics[known])
     if name is None:
         return _failed(None, topic_id, Error.unknown_topic_id)
     info = view.topics.get(name)
     if info is not None:
-        return _topic(broker, info, live)
+        return _topic(info)
     unknown = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
     return _failed(name, None, failed.get(name, unknown))
 
@@ -97,23 +97,21 @@ def _failed(name: str | None, topic_id: Any, code: Error) -> Any:
     return M.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(broker: Broker, info: TopicInfo, live: Live) -> Any:
-    partitions = Unhurried(partial(_partition, broker, info, live), sorted(info.assignment))
+def _topic(info: TopicView) -> Any:
+    partitions = Unhurried(partial(_partition, info.partitions), sorted(info.partitions))
     return M.MetadataResponseTopic(
         error_code=Error.none, name=info.name, topic_id=info.topic_id, is_internal=False, partitions=partitions
     )
 
 
-def _partition(broker: Broker, info: TopicInfo, live: Live, index: int) -> Any:
-    replicas = tuple(info.assignment[index])
-    leader = replicas[0] if replicas and replicas[0] in live else -1
-    held, _ = broker.hosted.find(info.name, index)
+def _partition(partitions: Mapping[int, PartitionView], index: int) -> Any:
+    leader, epoch, isr, replicas, offline = partitions[index]
     return M.MetadataResponsePartition(
         error_code=Error.none if leader >= 0 else Error.leader_not_available,
         partition_index=index,
         leader_id=leader,
-        leader_epoch=held.leader_epoch if held is not None else -1,
+        leader_epoch=epoch,
         replica_nodes=replicas,
-        isr_nodes=tuple(r for r in replicas if r in live),
-        offline_replicas=tuple(r for r in replicas if r not in live),
+        isr_nodes=isr,
+        offline_replicas=offline,
     )

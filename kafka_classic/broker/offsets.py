@@ -65,12 +65,14 @@ def _listed_topic(broker: Broker, topic: ListOffsetsTopic) -> Any:
 
 
 def _listed(broker: Broker, topic: str, row: ListOffsetsPartition) -> Any:
-    partition, code = broker.hosted.find(topic, row.partition_index)
+    partition, code = broker.hosted.lead(topic, row.partition_index)
     offset = timestamp = -1
     if partition is not None:
         code = fenced(partition, row.current_leader_epoch)
         if row.timestamp < EARLIEST_PENDING_UPLOAD:
             code = Error.invalid_request
+        if row.timestamp == LATEST and partition.fresh:
+            code = Error.offset_not_available  # the leader before may have told consumers more
         if code is Error.none:
             try:
                 offset, timestamp = locate(partition, row.timestamp)
@@ -90,16 +92,13 @@ def offset_for_leader_epoch(broker: Broker, connection: Connection, request: Off
     for topic in request.topics:
         rows = []
         for row in topic.partitions:
-            partition, code = broker.hosted.find(topic.topic, row.partition)
+            partition, code = broker.hosted.lead(topic.topic, row.partition)
             epoch = end = -1
             if partition is not None:
                 code = fenced(partition, row.current_leader_epoch)
                 if code is Error.none:
                     try:
-                        if row.leader_epoch == partition.leader_epoch:
-                            epoch, end = row.leader_epoch, partition.log.end_offset
-                        else:
-                            epoch, end = partition.log.epoch_end_offset(row.leader_epoch)
+                        epoch, end = partition.log.epoch_end_offset(row.leader_epoch)
                     except StorageError:
                         code = Error.kafka_storage_error
             rows.append(E.EpochEndOffset(error_code=code, partition=row.partition, leader_epoch=epoch, end_offset=end))
@@ -112,7 +111,7 @@ def delete_records(broker: Broker, connection: Connection, request: DeleteRecord
     for topic in request.topics:
         rows = []
         for row in topic.partitions:
-            partition, code = broker.hosted.find(topic.name, row.partition_index)
+            partition, code = broker.hosted.lead(topic.name, row.partition_index)
             low = -1
             if partition is not None:
                 code, low = _delete_before(broker, partition, row.offset)
@@ -128,6 +127,8 @@ def _delete_before(broker: Broker, partition: Partition, offset: int) -> tuple[E
     log = partition.log
     if offset == -1:
         offset = partition.readable_to
+    if offset > partition.high_watermark:
+        return Error.offset_out_of_range, -1
     try:
         log.advance_start_offset(offset)
         broker.in_a_thread(broker.directory.checkpoint_job())  # what was deleted must stay deleted

@@ -1,4 +1,4 @@
-"""Produce: check each batch, give it its place in the log, answer once it is written.
+"""Produce: check each batch, give it its place in the log, answer once it is written; for acks=all, by all in sync.
 
 Nothing here decodes a record unless the topic asks for another codec. Of a batch are checked its header, its CRC
 (P22) and, uncompressed, that its records are as many as it says.
@@ -7,7 +7,7 @@ Nothing here decodes a record unless the topic asks for another codec. Of a batc
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from kafka_classic.broker.reshape import reshape
@@ -28,7 +28,7 @@ from kafka_classic.records.batch import (
 )
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.walk import count_records
-from kafka_classic.replication.partition import Partition
+from kafka_classic.replication.partition import SLOW, UNLESS_ALL, Partition
 from kafka_classic.settings import TopicSettings
 from kafka_classic.wire.bodies import RequestHeader
 from kafka_classic.wire.errors import Error
@@ -37,6 +37,7 @@ from kafka_classic.wire.shape import ProduceShape
 
 if TYPE_CHECKING:
     from kafka_classic.broker.connection import Connection
+    from kafka_classic.broker.fence import Fence
     from kafka_classic.broker.hosted import HostedPartitions
     from kafka_classic.broker.turn import Turn
 
@@ -67,6 +68,7 @@ class ProducePlan:
         "key_version",
         "partition",
         "prefix",
+        "pressing",
         "records_at",
         "shape",
     )
@@ -75,6 +77,7 @@ class ProducePlan:
         self.shape = shape
         self.partition = partition
         self.acks = acks
+        self.pressing = UNLESS_ALL if acks == -1 else SLOW  # the partition's `fast` must be above this
         self.flexible = flexible
         self.key_version = shape.key_version
         self.prefix = shape.prefix
@@ -130,6 +133,7 @@ class Produced:
 def produce(
     hosted: HostedPartitions,
     turn: Turn,
+    fence: Fence,
     connection: Connection,
     header: RequestHeader,
     buf: bytearray,
@@ -152,7 +156,7 @@ def produce(
     for topic, partitions in request.topics:
         row = []
         for index, at, end in partitions:
-            partition, error = hosted.find(topic, index)
+            partition, error = hosted.lead(topic, index)
             if partition is None:
                 row.append(Outcome(index, None, error))
             elif request.transactional_id is not None:
@@ -160,7 +164,11 @@ def produce(
             else:
                 row.append(_append(partition, turn, view[at:end], index, version, request.acks))
         outcomes.append((topic, row))
-    if request.acks:
+    if request.acks == -1 and any(
+        o.partition is not None and o.partition.replicated for _, row in outcomes for o in row
+    ):
+        turn.delay(DelayedProduce(fence, connection, header, outcomes, request.timeout_ms))
+    elif request.acks:
         turn.answers.append((connection, Produced(version, outcomes), header.correlation_id, 0))
     elif any(o.error is not Error.none for _, row in outcomes for o in row):
         # With acks=0 there is no answer to carry the error; closing tells the client to look again, as Kafka does.
@@ -178,10 +186,8 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
     """Check one partition's batches, all before any is staged, then stage them."""
     if partition.log.failed is not None:
         return Outcome(index, partition, Error.kafka_storage_error)
-    if acks == -1 and partition.settings.min_insync_replicas > 1:
-        return Outcome(
-            index, None, Error.not_enough_replicas, message="fewer in-sync replicas than min.insync.replicas"
-        )
+    if acks == -1 and len(partition.isr) < partition.settings.min_insync_replicas:
+        return Outcome(index, None, Error.not_enough_replicas, message=_too_few(partition))
     now_ms = int(time.time() * 1000)
     try:
         batches = _checked(partition, view, version, now_ms)
@@ -216,6 +222,104 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
         partition.refresh()
         return Outcome(index, partition, Error.kafka_storage_error, message=str(error))
     return Outcome(index, partition, Error.none, first, appended_at)
+
+
+def _too_few(partition: Partition) -> str:
+    least = partition.settings.min_insync_replicas
+    return f"{len(partition.isr)} replicas are in sync, fewer than min.insync.replicas={least}"
+
+
+class DelayedProduce:
+    """acks=all, from the write to the answer: waits until all who are in sync have the batches, or its time is over.
+
+    Nothing else waits for it but its own connection, whose requests are handled one after the other.
+    """
+
+    __slots__ = ("_connection", "_done", "_fence", "_header", "_outcomes", "_timeout_ms", "_timer", "_waits")
+
+    def __init__(
+        self,
+        fence: Fence,
+        connection: Connection,
+        header: RequestHeader,
+        outcomes: list[tuple[str | UUID, list[Outcome]]],
+        timeout_ms: int,
+    ) -> None:
+        self._fence = fence
+        self._connection = connection
+        self._header = header
+        self._outcomes = outcomes
+        self._timeout_ms = timeout_ms
+        self._waits: list[tuple[Partition, int]] = []
+        self._timer: Any = None
+        self._done = False
+        connection.mute()
+        connection.delayed = self
+
+    def begin(self, loop: Any) -> None:
+        """The batches are written."""
+        if self._done:
+            return
+        written = {o.partition for _, row in self._outcomes for o in row if o.partition is not None and not o.error}
+        # To the log's end rather than the batches': of a batch that was there before, only that is known.
+        self._waits = [(partition, partition.log.end_offset) for partition in written]
+        if self._attempt(False):
+            return
+        for partition, _ in self._waits:
+            partition.waiters[self] = None
+        self._timer = loop.timer(max(self._timeout_ms, 0) / 1000)
+        self._timer.start(self._expire)
+
+    def again(self) -> None:
+        if not self._done:
+            self._attempt(False)
+
+    def cancel(self) -> None:
+        """Wait no longer: answered, or the connection is gone."""
+        self._done = True
+        for partition, _ in self._waits:
+            partition.waiters.pop(self, None)
+        if self._timer is not None:
+            self._timer.close()
+            self._timer = None
+
+    def _expire(self) -> None:
+        if not self._done:
+            self._attempt(True)
+
+    def _attempt(self, final: bool) -> bool:
+        found: dict[Partition, tuple[Error, str | None]] = {}
+        for partition, end in self._waits:
+            known = self._reached(partition, end)
+            if known is None:
+                if not final:
+                    return False
+                known = Error.request_timed_out, "not all replicas in sync had it in time; it may yet be there"
+            found[partition] = known
+        self.cancel()
+        for _, row in self._outcomes:
+            for n, outcome in enumerate(row):
+                if outcome.partition in found and not outcome.error:
+                    error, message = found[outcome.partition]
+                    if error is not Error.none:
+                        row[n] = outcome._replace(error=error, base_offset=-1, message=message)
+        answer = Produced(self._header.api_version, self._outcomes).answer(self._header.correlation_id, 0)
+        self._connection.unmute([answer])
+        return True
+
+    def _reached(self, partition: Partition, end: int) -> tuple[Error, str | None] | None:
+        """What became of the batches that end there; None while that is open."""
+        if partition.gone:
+            return Error.unknown_topic_or_partition, None
+        if partition.log.failed is not None:
+            return Error.kafka_storage_error, str(partition.log.failed)
+        if not partition.leading:
+            return Error.not_leader_or_follower, None
+        if partition.high_watermark < end or (self._fence.closed and partition.replicated):
+            return None
+        if len(partition.isr) < partition.settings.min_insync_replicas:
+            return Error.not_enough_replicas_after_append, _too_few(partition)
+        return Error.none, None
 
 
 class Refused(Exception):

@@ -176,7 +176,7 @@ class Server:
     def produce(
         self, connection: Connection, header: RequestHeader, buf: bytearray, view: memoryview, start: int, stop: int
     ) -> ProducePlan | None:
-        return produce(self._broker.hosted, self.turn, connection, header, buf, view, start, stop)
+        return produce(self._broker.hosted, self.turn, self._broker.fence, connection, header, buf, view, start, stop)
 
     def fetch(self, connection: Connection, header: RequestHeader, buf: bytearray, stop: int) -> None:
         broker = self._broker
@@ -187,7 +187,7 @@ class Server:
             connection.send(b"".join(chunks))
             return
         limit = broker.settings.fetch_max_bytes
-        DelayedFetch(broker.hosted, connection, header, request, wanted, session, limit).begin(self.loop)
+        DelayedFetch(broker, connection, header, request, wanted, session, limit).begin(self.loop)
 
     def handle(self, connection: Connection, header: RequestHeader, frame: bytes) -> bytes:
         """Any other request, in a greenlet: its handler may wait for ZooKeeper."""

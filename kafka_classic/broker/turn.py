@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_classic.log.errors import StorageError
 from kafka_classic.replication.partition import Partition
 
 if TYPE_CHECKING:
     from kafka_classic.broker.connection import Connection
+    from kafka_classic.broker.produce import DelayedProduce
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,18 @@ class Answer(Protocol):
 class Turn:
     """Collects what was staged; `end()` commits, answers and wakes."""
 
-    __slots__ = ("answers", "dirty", "on_commit")
+    __slots__ = ("_delayed", "_loop", "answers", "dirty", "on_commit")
 
-    def __init__(self, on_commit: Callable[[Partition], None]) -> None:
+    def __init__(self, on_commit: Callable[[Partition], None], loop: Any) -> None:
+        self._loop = loop
+        self._delayed: list[DelayedProduce] = []
         self.answers: list[tuple[Connection, Answer, int, int]] = []
         self.dirty: list[Partition] = []
         self.on_commit = on_commit
+
+    def delay(self, produce: DelayedProduce) -> None:
+        """Written with the rest, answered when others have it too."""
+        self._delayed.append(produce)
 
     def end(self) -> None:
         if self.dirty:
@@ -42,6 +49,7 @@ class Turn:
                 partition.dirty = False
                 try:
                     partition.log.commit()
+                    partition.advance()
                 except StorageError as error:
                     log.error("%s-%d is offline: %s", partition.topic, partition.index, error)
                     partition.refresh()
@@ -62,3 +70,7 @@ class Turn:
             last.send(b"".join(out) if len(out) > 1 else out[0])
         for partition in dirty:
             self.on_commit(partition)
+        if self._delayed:
+            delayed, self._delayed = self._delayed, []
+            for produce in delayed:
+                produce.begin(self._loop)

@@ -46,7 +46,7 @@ class _Interrupted(Exception):
 class _Followed:
     """A partition that is fetched, and how it fares."""
 
-    __slots__ = ("pause", "partition", "until")
+    __slots__ = ("partition", "pause", "until")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -118,6 +118,7 @@ class Fetcher:
         self._pause_s = 0.0
         self._peer: Peer | None = None
         self._waiting = False  # for the leader's answer: may be interrupted
+        self._cut_any = False
         self._news = Event()
         self._greenlet = gevent.spawn(self._run)
 
@@ -141,24 +142,30 @@ class Fetcher:
     def _run(self) -> None:
         while True:
             try:
-                self._news.clear()
-                if self._peer is None:
-                    self._connect()
-                self._truncate()
-                self._fetch()
-                self._pause_s = 0.0
+                self._round()
             except _Interrupted:
                 self._close()
-            except (OSError, KafkaError) as error:
-                self._close()
-                if not self._pause_s:
-                    log.info("broker %d cannot be followed, trying again: %s", self.leader, error)
-                self._pause_s = self._longer(self._pause_s)
-                gevent.sleep(self._pause_s)
-            except Exception:
-                self._close()
-                log.exception("following broker %d failed, trying again", self.leader)
-                gevent.sleep(self._longest_pause_s)
+
+    def _round(self) -> None:
+        try:
+            self._news.clear()
+            if self._peer is None:
+                self._connect()
+            self._truncate()
+            self._fetch()
+            self._pause_s = 0.0
+        except (OSError, KafkaError) as error:
+            self._close()
+            if not self._pause_s:
+                log.info("broker %d cannot be followed, trying again: %s", self.leader, error)
+            self._pause_s = self._longer(self._pause_s)
+            gevent.sleep(self._pause_s)
+        except _Interrupted:
+            raise
+        except Exception:
+            self._close()
+            log.exception("following broker %d failed, trying again", self.leader)
+            gevent.sleep(self._longest_pause_s)
 
     def _connect(self) -> None:
         where = self._all.address(self.leader)
@@ -206,7 +213,9 @@ class Fetcher:
                     asked.append((followed, partition.leader_epoch, partition.log.epochs.latest))
             if asked:
                 self._ask(asked)
-            self._all.save_cuts()
+            if self._cut_any:
+                self._all.save_cuts()
+                self._cut_any = False
 
     def _ask(self, asked: list[tuple[_Followed, int, int]]) -> None:
         topics: dict[str, list[Any]] = {}
@@ -242,6 +251,7 @@ class Fetcher:
             self._offline(partition, error)
             return
         if partition.log.end_offset < end:
+            self._cut_any = True
             log.info("%s-%d: cut from %d to %d", partition.topic, partition.index, end, partition.log.end_offset)
         partition.was_cut(done=done)
 
@@ -285,7 +295,7 @@ class Fetcher:
         if failure:
             raise KafkaError(failure)
         for row in rows:
-            followed, epoch = asked[row.topic_id, row.index]
+            followed, epoch = asked[row.topic_id, row.partition]
             if self._still(followed, epoch):
                 self._take(followed, row)
 
@@ -313,9 +323,8 @@ class Fetcher:
             self._offline(partition, error)
             return
         except DAMAGED as error:
-            log.error(
-                "%s-%d: what broker %d sent cannot be taken: %s", partition.topic, partition.index, self.leader, error
-            )
+            where = f"{partition.topic}-{partition.index}"
+            log.error("%s: what broker %d sent cannot be taken: %s", where, self.leader, error)
             partition.truncating = True
             self._put_off(followed)
             return

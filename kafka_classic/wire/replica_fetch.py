@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
     """One partition that a follower asks for."""
 
     topic_id: UUID
-    index: int
+    partition: int
     leader_epoch: int
     offset: int
     log_start: int
@@ -38,7 +38,7 @@ class Got(NamedTuple):
     """What the leader answers for it; `records` are whole batches, perhaps with a part of one at the end."""
 
     topic_id: UUID
-    index: int
+    partition: int
     error: int
     high_watermark: int
     log_start: int

@@ -141,6 +141,9 @@ class Reign:
             old, new = known.get(name), now.get(name)
             if old is not None and (new is None or new.topic_id != old.topic_id):
                 self._forget(old)
+        self._send()  # a new topic of that name is told of after the old one is gone
+        for name in doubtful:
+            old, new = known.get(name), now.get(name)
             if new is not None and (old is None or _is_newer(new, old)):
                 known[name] = new
                 changed.append(name)
@@ -305,11 +308,12 @@ class Reign:
             leader_and_isr = outbox.leader_and_isr(info, full=full)
             if leader_and_isr is not None:
                 sender.put(Api.LEADER_AND_ISR, leader_and_isr)
-            if full or outbox.concerns_all:
-                sender.put(Api.UPDATE_METADATA, outbox.update_metadata(info, full=full))
             stop_replica = outbox.stop_replica(info)
             if stop_replica is not None:
                 sender.put(Api.STOP_REPLICA, stop_replica)
+            # The last: who reads it there finds that the broker has done its own part.
+            if full or outbox.concerns_all:
+                sender.put(Api.UPDATE_METADATA, outbox.update_metadata(info, full=full))
             sender.greeted = True
         outbox.clear()
         if self._ended:

@@ -44,6 +44,7 @@ class Broker:
         self.live: set[int] = set()
         self.epoch = -1
         self.newest_controller = 0
+        self.greeted = False  # the next UpdateMetadata names everything
         self.deaf = False
 
     def start(self) -> None:
@@ -74,8 +75,9 @@ class Broker:
         frame = write_request(api, SERVED[api][1], 1, "c", body)[4:]
         body = read_request(read_request_header(frame), frame)
         if api is Api.UPDATE_METADATA:
-            if self.heard[-1][0] is Api.LEADER_AND_ISR and self.heard[-1][1].type == FULL:
+            if self.greeted:
                 self.seen.clear()
+            self.greeted = False
             for topic in body.topic_states:
                 for row in topic.partition_states:
                     if row.leader == LEADER_DURING_DELETION:
@@ -83,6 +85,8 @@ class Broker:
                     else:
                         self.seen[topic.topic_name, row.partition_index] = row
             self.live = {broker.id for broker in body.live_brokers}
+        if api is Api.LEADER_AND_ISR and body.type == FULL:
+            self.greeted = True
         self.heard.append((api, body))
         return ANSWERS[api](Error.none)
 

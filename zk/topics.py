@@ -141,9 +141,9 @@ class TopicRegistry:
         return self._write(info, mandate)
 
     def delete(self, name: str, mandate: Mandate | None = None) -> bool:
-        """Deletes the topic, its partitions' states, its config and the request to delete it; False if there was none. May be repeated.
+        """Deletes the topic, its partitions' states, its config and the request to delete it; False if there was none.
 
-        With a mandate it raises ControllerFenced if another controller was elected since.
+        May be repeated. With a mandate it raises ControllerFenced if another controller was elected since.
         """
         fence: list[Operation] = [mandate.check()] if mandate else []
         was_there = False

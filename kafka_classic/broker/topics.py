@@ -1,4 +1,7 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: checked here, written to the registry, done by whom they concern."""
+"""CreateTopics, DeleteTopics and CreatePartitions: checked here, written to ZooKeeper, done by the controller.
+
+Any broker takes them. The answer is given when this broker has heard from the controller that it is done.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import random
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import kio.schema.create_partitions.v3.response as create_partitions_response
@@ -18,10 +22,11 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
 
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
+from kafka_classic.controller.assignment import place
 from kafka_classic.settings import SettingsError, TopicSettings
 from kafka_classic.wire.errors import Error, KafkaError
+from kafka_classic.zk.deletions import TopicDeletions
 from kafka_classic.zk.errors import TopicExists, UnknownTopic, VersionConflict
-from kafka_classic.zk.topics import TopicInfo
 
 if TYPE_CHECKING:
     from kafka_classic.broker.broker import Broker
@@ -33,13 +38,7 @@ P: Any = create_partitions_response
 
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
-Assignment = dict[int, list[int]]
-
-
-def spread(partitions: Iterable[int], brokers: Iterable[int], first: int) -> Assignment:
-    """One replica a partition, round robin over the brokers from the `first`-th on."""
-    ids = sorted(brokers)
-    return {index: [ids[(first + n) % len(ids)]] for n, index in enumerate(partitions)}
+Assignment = dict[int, tuple[int, ...]]
 
 
 class Topics:
@@ -71,11 +70,11 @@ class Topics:
             except KafkaError as error:
                 if error.code is not Error.topic_already_exists:
                     failed[name] = Error.leader_not_available if error.code is Error.request_timed_out else error.code
-        view.wait_until(lambda: all(name in view.topics or name in failed for name in names), deadline.left)
+        view.wait_until(lambda: all(self.is_led(name) or name in failed for name in names), deadline.left)
         return {n: failed.get(n, Error.leader_not_available) for n in names if n not in view.topics}
 
     def create(self, name: str, assignment: Assignment, configs: dict[str, str], deadline: Deadline) -> uuid.UUID:
-        """Write the topic into the registry; every broker that holds some of it hears of it there."""
+        """Write the topic into the registry, where the controller finds it."""
         topic_id = uuid.uuid4()
         try:
             with deadline.asking():
@@ -89,7 +88,7 @@ class Topics:
         self._check_name(topic.name, made)
         if topic.name in self._broker.view.topics:
             raise KafkaError(Error.topic_already_exists, f"topic {topic.name} exists already")
-        manual: Assignment = {row.partition_index: list(row.broker_ids) for row in topic.assignments}
+        manual: Assignment = {row.partition_index: tuple(row.broker_ids) for row in topic.assignments}
         if len(manual) < len(topic.assignments):
             raise KafkaError(Error.invalid_replica_assignment, "an assignment names a partition twice")
         configs = {}
@@ -118,50 +117,74 @@ class Topics:
                 raise KafkaError(Error.invalid_request, "give an assignment, or counts, not both")
             if sorted(manual) != list(range(len(manual))):
                 raise KafkaError(Error.invalid_replica_assignment, "an assignment names partitions 0, 1, … each once")
-            for replicas in manual.values():
-                self._check_replicas(replicas)
+            self._check_replicas(manual, len(manual[0]))
             return manual
         partitions = settings.num_partitions if partitions == -1 else partitions
         factor = settings.default_replication_factor if factor == -1 else factor
         if not 1 <= partitions <= MOST_PARTITIONS:
             raise KafkaError(Error.invalid_partitions, f"partitions must be from 1 to {MOST_PARTITIONS}")
-        if factor < 1 or factor > len(live):
-            raise KafkaError(
-                Error.invalid_replication_factor, f"replication factor {factor}, live brokers {len(live)}; ask for 1"
-            )
-        if factor > 1:
-            raise KafkaError(
-                Error.invalid_replication_factor, "one replica a partition is kept in this release; ask for factor 1"
-            )
-        return spread(range(partitions), live, self._pick(len(live)))
+        return self._place(partitions, factor, self._pick(max(1, len(live))), self._pick(max(1, len(live))))
 
-    def _check_replicas(self, replicas: list[int]) -> None:
-        if len(replicas) != 1 or replicas[0] not in self._broker.view.brokers:
+    def _place(self, partitions: int, factor: int, start: int, shift: int, first: int = 0) -> Assignment:
+        live = self._broker.view.brokers
+        if not 1 <= factor <= len(live):
             raise KafkaError(
-                Error.invalid_replica_assignment, "each partition needs one replica, on a live broker, in this release"
+                Error.invalid_replication_factor,
+                f"replication factor {factor}, live brokers {len(live)}; ask for as many at most, and for 1 at least",
             )
+        racks = {id: info.rack for id, info in live.items()}
+        return place(partitions, factor, racks, start=start, shift=shift, first=first)
+
+    def _check_replicas(self, assignment: Assignment, factor: int) -> None:
+        live = self._broker.view.brokers
+        for index, replicas in assignment.items():
+            if not replicas or len(set(replicas)) < len(replicas):
+                raise KafkaError(Error.invalid_replica_assignment, f"partition {index} needs distinct replicas")
+            dead = sorted(set(replicas) - live.keys())
+            if dead:
+                raise KafkaError(Error.invalid_replica_assignment, f"partition {index} names brokers {dead}: not alive")
+            if len(replicas) != factor:
+                raise KafkaError(
+                    Error.invalid_replica_assignment, f"every partition needs {factor} replicas, as the first"
+                )
+
+    def is_led(self, name: str, topic_id: uuid.UUID | None = None, size: int = 1) -> bool:
+        """Whether this broker knows a leader for every partition of the topic, of which there are `size` or more."""
+        topic = self._broker.view.topics.get(name)
+        return (
+            topic is not None
+            and topic_id in (None, topic.topic_id)
+            and len(topic.partitions) >= size
+            and all(partition.leader >= 0 for partition in topic.partitions.values())
+        )
 
     def grow(self, topic: CreatePartitionsTopic, validate_only: bool, deadline: Deadline) -> None:
+        """Write more partitions of a topic into the registry."""
         broker = self._broker
-        info = broker.view.topics.get(topic.name)
+        if topic.name not in broker.view.topics:
+            raise KafkaError(Error.unknown_topic_or_partition, f"no topic {topic.name}")
+        with deadline.asking():
+            info = broker.topic_registry.get(topic.name)
         if info is None:
             raise KafkaError(Error.unknown_topic_or_partition, f"no topic {topic.name}")
-        have = len(info.assignment)
+        if info.adding or info.removing:
+            raise KafkaError(
+                Error.reassignment_in_progress, f"{topic.name} is moving to other brokers; try again later"
+            )
+        have, factor = len(info.assignment), len(info.assignment[0])
         if topic.count <= have or topic.count > MOST_PARTITIONS:
             raise KafkaError(Error.invalid_partitions, f"{topic.name} has {have} partitions, and they may only grow")
-        fresh = range(have, topic.count)
+        count = topic.count - have
         if topic.assignments is not None:
-            if len(topic.assignments) != len(fresh):
-                raise KafkaError(Error.invalid_replica_assignment, f"{len(fresh)} partitions are added")
-            added: Assignment = {
-                index: list(row.broker_ids) for index, row in zip(fresh, topic.assignments, strict=True)
-            }
-            for replicas in added.values():
-                self._check_replicas(replicas)
-        elif broker.view.brokers:
-            added = spread(fresh, broker.view.brokers, self._pick(len(broker.view.brokers)))
+            if len(topic.assignments) != count:
+                raise KafkaError(Error.invalid_replica_assignment, f"{count} partitions are added")
+            added: Assignment = {have + n: tuple(row.broker_ids) for n, row in enumerate(topic.assignments)}
+            self._check_replicas(added, factor)
         else:
-            raise KafkaError(Error.broker_not_available, "no broker is registered; try again")
+            # As Kafka: from where the first partition is, so that new ones go on round the brokers.
+            ids = sorted(broker.view.brokers)
+            start = next((at for at, id in enumerate(ids) if id >= info.assignment[0][0]), 0)
+            added = self._place(count, factor, start, start, have)
         if validate_only:
             return
         try:
@@ -172,18 +195,33 @@ class Topics:
         except UnknownTopic:
             raise KafkaError(Error.unknown_topic_or_partition, f"no topic {topic.name}") from None
 
-    def delete(self, info: TopicInfo, deadline: Deadline) -> None:
+    def delete(self, name: str, deadline: Deadline) -> None:
+        """Ask the controller to delete the topic."""
         if not self._broker.settings.delete_topic_enable:
             raise KafkaError(Error.topic_deletion_disabled)
-        with deadline.asking():
-            if not self._broker.topic_registry.delete(info.name):
-                raise KafkaError(Error.unknown_topic_or_partition)
+        try:
+            with deadline.asking():
+                TopicDeletions(self._broker.session).request(name)
+        except UnknownTopic:
+            raise KafkaError(Error.unknown_topic_or_partition) from None
+
+
+def _in_time(results: list[Any], late: Collection[str], what: str) -> tuple[Any, ...]:
+    """The results, of which some are not to be seen yet though they were written."""
+    message = f"{what}, but the controller has not said so in time: look before you try again"
+    return tuple(
+        replace(row, error_code=Error.request_timed_out, error_message=message)
+        if row.error_code is Error.none and row.name in late
+        else row
+        for row in results
+    )
 
 
 def create_topics(broker: Broker, connection: Connection, request: CreateTopicsRequest) -> Any:
     deadline = Deadline(request.timeout.total_seconds())
     times = Counter(topic.name for topic in request.topics)
     made: dict[str, uuid.UUID] = {}
+    sizes: dict[str, int] = {}
     results = []
     for topic in request.topics:
         try:
@@ -193,6 +231,7 @@ def create_topics(broker: Broker, connection: Connection, request: CreateTopicsR
             topic_id = None
             if not request.validate_only:
                 topic_id = made[topic.name] = broker.topics.create(topic.name, assignment, configs, deadline)
+                sizes[topic.name] = len(assignment)
             results.append(
                 T.CreatableTopicResult(
                     name=topic.name,
@@ -223,9 +262,12 @@ def create_topics(broker: Broker, connection: Connection, request: CreateTopicsR
                     configs=None,
                 )
             )
-    # This broker knows a topic when it holds its own share of it.
-    broker.view.wait_until(lambda: all(broker.view.id_of(name) == id for name, id in made.items()), deadline.left)
-    return T.CreateTopicsResponse(throttle_time=NO_TIME, topics=tuple(results))
+
+    def late() -> list[str]:
+        return [name for name, id in made.items() if not broker.topics.is_led(name, id, sizes[name])]
+
+    broker.view.wait_until(lambda: not late(), deadline.left)
+    return T.CreateTopicsResponse(throttle_time=NO_TIME, topics=_in_time(results, late(), "it is created"))
 
 
 def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsRequest) -> Any:
@@ -243,7 +285,7 @@ def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsR
             code = Error.unknown_topic_id if by_id else Error.unknown_topic_or_partition
         else:
             try:
-                broker.topics.delete(info, deadline)
+                broker.topics.delete(info.name, deadline)
                 gone[info.name] = info.topic_id
             except KafkaError as error:
                 code, message = error.code, error.message
@@ -255,8 +297,12 @@ def delete_topics(broker: Broker, connection: Connection, request: DeleteTopicsR
                 error_message=message,
             )
         )
-    broker.view.wait_until(lambda: all(broker.view.id_of(name) != id for name, id in gone.items()), deadline.left)
-    return D.DeleteTopicsResponse(throttle_time=NO_TIME, responses=tuple(results))
+
+    def late() -> list[str]:
+        return [name for name, id in gone.items() if broker.view.id_of(name) == id]
+
+    broker.view.wait_until(lambda: not late(), deadline.left)
+    return D.DeleteTopicsResponse(throttle_time=NO_TIME, responses=_in_time(results, late(), "it will be deleted"))
 
 
 def create_partitions(broker: Broker, connection: Connection, request: CreatePartitionsRequest) -> Any:
@@ -272,5 +318,9 @@ def create_partitions(broker: Broker, connection: Connection, request: CreatePar
         except KafkaError as error:
             code, message = error.code, error.message
         results.append(P.CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
-    broker.view.wait_until(lambda: all(broker.view.size_of(name) >= n for name, n in grown.items()), deadline.left)
-    return P.CreatePartitionsResponse(throttle_time=NO_TIME, results=tuple(results))
+
+    def late() -> list[str]:
+        return [name for name, size in grown.items() if broker.view.size_of(name) < size]
+
+    broker.view.wait_until(lambda: not late(), deadline.left)
+    return P.CreatePartitionsResponse(throttle_time=NO_TIME, results=_in_time(results, late(), "it has grown"))

@@ -46,7 +46,7 @@ def is_under_replicated(partition: Partition) -> bool:
 
 def describe(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The topic; else all.", autocompletion=topic_names)
+        str | None, typer.Argument(metavar="NAME", help="The topic; else all.", autocompletion=topic_names)
     ] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only partitions with a replica that is not in sync.")

@@ -23,7 +23,7 @@ _HEARSAY_S = 5.0
 
 
 def elect_leaders(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The topic.", autocompletion=topic_names)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The topic.", autocompletion=topic_names)] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", min=0, help="Only this one; may be repeated.")
     ] = None,

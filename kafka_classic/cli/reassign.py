@@ -27,7 +27,7 @@ _WAYS = "--replicas with --partition, --to-brokers, --plan, --list or --cancel"
 
 
 def reassign(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The topic.", autocompletion=topic_names)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The topic.", autocompletion=topic_names)] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", min=0, help="Only this one; may be repeated.")
     ] = None,
@@ -76,7 +76,7 @@ def reassign(
         before = _current(cluster, given)
         _check_brokers(cluster, given)
         if dry_run:
-            show.as_json(as_plan(given))
+            print(show.as_line(as_plan(given)))
             return
         _begin(cluster, before, given, json)
         if wait:
@@ -120,7 +120,9 @@ def _check_brokers(cluster: Cluster, plan: Plan) -> None:
         for broker in replicas:
             if broker not in live:
                 known = ", ".join(map(str, sorted(live)))
-                raise CommandFailed(f"broker {broker}, meant for {topic}-{index}, is not in the cluster", f"of {known}")
+                raise CommandFailed(
+                    f"broker {broker}, meant for {topic}-{index}, is not in the cluster", f"one of {known}"
+                )
 
 
 def _begin(cluster: Cluster, before: Plan, after: Plan, json: bool) -> None:

@@ -75,7 +75,7 @@ def elect_leaders(
     )
 
     def attempt() -> Outcomes:
-        answer = _ask(cluster, Api.ELECT_LEADERS, request, timeout)
+        answer = _ask(cluster, Api.ELECT_LEADERS, request, timeout + cluster.request_timeout)
         return _outcomes(
             (str(topic.topic), int(one.partition_id), one)
             for topic in answer.replica_election_results
@@ -112,7 +112,7 @@ def alter_reassignments(
     )
 
     def attempt() -> Outcomes:
-        answer = _ask(cluster, Api.ALTER_PARTITION_REASSIGNMENTS, request, timeout)
+        answer = _ask(cluster, Api.ALTER_PARTITION_REASSIGNMENTS, request, timeout + cluster.request_timeout)
         return _outcomes(
             (str(topic.name), int(one.partition_index), one) for topic in answer.responses for one in topic.partitions
         )
@@ -139,7 +139,9 @@ def list_reassignments(
             for topic, indexes in named.items()
         ),
     )
-    answer = cluster.retrying(lambda: _ask(cluster, Api.LIST_PARTITION_REASSIGNMENTS, request, timeout), timeout)
+    # The controller knows this without asking anybody: one that does not answer at once is frozen or gone.
+    wait = min(timeout, cluster.request_timeout)
+    answer = cluster.retrying(lambda: _ask(cluster, Api.LIST_PARTITION_REASSIGNMENTS, request, wait), timeout)
     return {
         (str(topic.name), int(one.partition_index)): Reassignment(
             tuple(map(int, one.replicas)), tuple(map(int, one.adding_replicas)), tuple(map(int, one.removing_replicas))
@@ -149,9 +151,9 @@ def list_reassignments(
     }
 
 
-def _ask(cluster: Cluster, api: Api, request: object, timeout: float) -> Any:
+def _ask(cluster: Cluster, api: Api, request: object, wait: float) -> Any:
     """Ask the controller once; raises the error of the request as a whole."""
-    answer = cluster.controller().request(api, request, timeout + cluster.request_timeout)
+    answer = cluster.controller().request(api, request, wait)
     if answer.error_code:
         # ElectLeaders, alone of the three, has no words for an error of the whole.
         message = getattr(answer, "error_message", None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_classic.cli.cluster import replication_settings
+from kafka_classic.cli.main import run
 from kafka_classic.testing.cluster import LocalCluster
 from tests.cli.command import CommandLine
 
@@ -71,7 +74,7 @@ def test_a_broker_dies_and_leads_again_when_it_is_asked_to(cli: CommandLine, rep
         assert cli("topics", "describe", "survives", "--unavailable") == ""
         assert "3 acknowledged" in cli("produce", "survives", "--acks", "all", stdin=b"a\nb\nc\n")
         assert "broker 0" in cli("status", "--bootstrap", replicated.bootstrap, code=1)
-        told = json.loads(_status(cli, replicated))
+        told = json.loads(_status(replicated))
         assert told["cluster"]["brokers_down"] == [0]
         assert len(told["cluster"]["under_replicated_partitions"]) >= 3
         assert told["cluster"]["offline_partitions"] == told["cluster"]["under_min_isr_partitions"] == []
@@ -88,13 +91,8 @@ def test_a_broker_dies_and_leads_again_when_it_is_asked_to(cli: CommandLine, rep
     assert sorted(cli("consume", "survives", "--from", "earliest", "--count", "3").split()) == ["a", "b", "c"]
 
 
-def _status(cli: CommandLine, replicated: LocalCluster) -> str:
+def _status(replicated: LocalCluster) -> str:
     """The JSON of a status that ends with code 1: told on standard output before the error."""
-    import contextlib
-    import io
-
-    from kafka_classic.cli.main import run
-
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         assert run(["status", "--bootstrap", replicated.bootstrap, "--json"]) == 1

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ import typer
 
 from kafka_classic.cli import show
 from kafka_classic.cli.failure import CommandFailed
+from kafka_classic.cli.options import name_values
 
 if TYPE_CHECKING:
     from kafka_classic.testing.cluster import LocalCluster
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 DEFAULT_DIR = Path("kafka-classic-data")
 DEFAULT_PORT = 9092
 ZOOKEEPER_PORT = 2181
+FACTOR = "default.replication.factor"
+MIN_ISR = "min.insync.replicas"
+OF_ONE_BROKER = {"broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "port", "zookeeper.connect"}
 
 Directory = Annotated[
     Path, typer.Option("--dir", metavar="DIR", help="Where the cluster's data, logs and addresses are kept.")
@@ -50,11 +55,16 @@ def up(
             "--zookeeper", metavar="HOSTS", help="A ZooKeeper that runs already; as before, else one is started."
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of every broker, kept for the next `up`."),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running and return; stop it with `down`.")] = False,
 ) -> None:
     """Start ZooKeeper and brokers, each its own process, and stay until Ctrl-C.
 
-    Data is kept in DIR and found again by the next `up` there.
+    Data is kept in DIR and found again by the next `up` there. New topics get 3 replicas, or as many as there are
+    brokers; from 3 brokers on, a write with acks=all is in 2 of them at least before it is acknowledged.
     """
     from kafka_classic.testing.cluster import AlreadyRunning, LocalCluster, PortTaken
     from kafka_classic.testing.state import read_state
@@ -66,10 +76,12 @@ def up(
         zookeeper = before.zookeeper
     if port + brokers - 1 > 65535:
         raise CommandFailed(f"{brokers} brokers from port {port} on do not fit below 65536", "a lower --port")
+    chosen = _settings(brokers, before, name_values(settings or (), "--set"))
     cluster = LocalCluster(
         directory,
         brokers,
         zookeeper,
+        chosen,
         base_port=port,
         zookeeper_port=0 if zookeeper else _zookeeper_port(range(port, port + brokers)),
         detach=detach,
@@ -135,9 +147,35 @@ def server_rows(cluster: LocalCluster) -> list[dict[str, object]]:
     return rows
 
 
+def replication_settings(brokers: int) -> dict[str, str]:
+    """Settings by which a cluster of so many brokers loses nothing when one of them dies."""
+    if brokers == 1:
+        return {}
+    return {FACTOR: str(min(3, brokers)), **({MIN_ISR: "2"} if brokers >= 3 else {})}
+
+
+def _settings(brokers: int, before: ClusterState | None, given: Mapping[str, str]) -> dict[str, str]:
+    """What the user sets now, else what was set before, else what suits so many brokers."""
+    from kafka_classic.settings import BrokerSettings
+
+    suited = replication_settings(len(before.brokers)) if before else {}
+    kept = {name: value for name, value in before.settings.items() if suited.get(name) != value} if before else {}
+    chosen = {**replication_settings(brokers), **kept, **given}
+    for name in OF_ONE_BROKER & given.keys():
+        raise CommandFailed(f"{name} is each broker's own, and chosen by 'up'", "--port, --dir or --zookeeper")
+    # A misspelt setting is refused here, before any process that would end of it.
+    BrokerSettings.load(chosen)
+    return chosen
+
+
 def _print_addresses(cluster: LocalCluster, took: float) -> None:
     show.table(["server", "address", "pid", "log"], [list(row.values()) for row in server_rows(cluster)])
-    print(f"ready in {took:.1f} s; clients connect to {cluster.bootstrap}", flush=True)
+    print(f"ready in {took:.1f} s; clients connect to {cluster.bootstrap}")
+    factor, least = int(cluster.settings.get(FACTOR, 1)), int(cluster.settings.get(MIN_ISR, 1))
+    if factor > 1:
+        safe = f", and acks=all waits for {least} of them" if least > 1 else ""
+        print(f"new topics get {factor} replicas{safe} ({FACTOR}={factor}, {MIN_ISR}={least})")
+    sys.stdout.flush()
 
 
 def _watch(cluster: LocalCluster, stop: threading.Event) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_classic.cli import show
+from kafka_classic.cli.failover import show_failover
 from kafka_classic.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def demo(
         Path | None, typer.Option("--dir", metavar="DIR", help="Keep the data here; else it is gone at the end.")
     ] = None,
 ) -> None:
-    """Start ZooKeeper and three brokers, show what the paper says of them, and stop. Takes some seconds."""
+    """Start ZooKeeper and three brokers, show what the paper says of them, kill a leader, count, and stop."""
     began = time.monotonic()
     with _folder(directory) as folder:
         _tour(folder)
@@ -61,6 +62,8 @@ def _tour(folder: Path) -> None:
             _show_ordinary(cluster)
             _show_classic(cluster)
             _show_recovery(local, cluster)
+        _title("Failover: the leader of a replicated partition dies in the middle of a write")
+        show_failover(local, _check)
     finally:
         local.stop()
     marks = sum((broker.data_dir / ".kafka_cleanshutdown").exists() for broker in local.brokers)
@@ -89,7 +92,8 @@ def _show_ordinary(cluster: Cluster) -> None:
     from kafka_classic.client.admin import NewTopic, create_topics
 
     _title(f"An ordinary topic: {MESSAGES:,} messages of {SIZE} bytes over {BROKERS} partitions")
-    create_topics(cluster, [NewTopic("events", partitions=BROKERS)])
+    # One replica, as in the paper (P23): what is on a broker that is down is down with it. The failover comes last.
+    create_topics(cluster, [NewTopic("events", partitions=BROKERS, replication_factor=1)])
     sent, seconds = _write(cluster, "events", MESSAGES)
     print(f"written:  {sent:,} acknowledged, {sent / seconds:,.0f} a second (this Python producer, acks=all)")
     began = time.monotonic()
@@ -107,7 +111,7 @@ def _show_classic(cluster: Cluster) -> None:
     from kafka_classic.client.admin import NewTopic, create_topics
 
     _title("A classic topic (P6): an offset is a byte position")
-    create_topics(cluster, [NewTopic("paper", partitions=1, configs={"classic": "true"})])
+    create_topics(cluster, [NewTopic("paper", partitions=1, replication_factor=1, configs={"classic": "true"})])
     words = [b"Kafka", b"is a distributed", b"messaging system", b"for log processing"]
     for word in words:
         simple.produce(cluster, "paper", 0, [(None, word, (), int(time.time() * 1000))])

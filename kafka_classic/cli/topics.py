@@ -1,4 +1,4 @@
-"""`kafka-classic topics`: create, list, describe, alter and delete topics."""
+"""`kafka-classic topics`: create, list, alter and delete topics; the longer commands have files of their own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from kafka_classic.cli import show
+from kafka_classic.cli import describe, elect, reassign, show
 from kafka_classic.cli.complete import topic_names
 from kafka_classic.cli.failure import CommandFailed
 from kafka_classic.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, name_values
 from kafka_classic.cli.reach import connect
 
-app = typer.Typer(help="Create, list, describe, alter and delete topics.")
+app = typer.Typer(help="Create, list, describe, alter, move and delete topics.")
 
 Topic = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", autocompletion=topic_names)]
 Config = Annotated[
@@ -22,7 +22,14 @@ Config = Annotated[
 
 
 def add_to(root: typer.Typer) -> None:
-    """Adds the commands of this file to the command line."""
+    """Adds the commands on topics to the command line."""
+    app.command(epilog="Example: [bold]kafka-classic topics describe events --offsets[/bold]")(describe.describe)
+    app.command("elect-leaders", epilog="Example: [bold]kafka-classic topics elect-leaders events[/bold]")(
+        elect.elect_leaders
+    )
+    app.command(epilog="Example: [bold]kafka-classic topics reassign events --to-brokers 0,1,2 --wait[/bold]")(
+        reassign.reassign
+    )
     root.add_typer(app, name="topics", epilog="Example: [bold]kafka-classic topics list[/bold]")
 
 
@@ -77,26 +84,6 @@ def list_(json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> Non
         show.table(list(rows[0]), [list(row.values()) for row in rows])
     else:
         print("no topics yet; create one with 'kafka-classic topics create NAME'")
-
-
-@app.command(epilog="Example: [bold]kafka-classic topics describe events --json[/bold]")
-def describe(name: Topic, json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Show a topic's partitions, their offsets, and the settings that differ from the defaults."""
-    from kafka_classic.cli.describe import describe_topic
-
-    with connect(bootstrap) as cluster:
-        found = describe_topic(cluster, name)
-    if json:
-        show.as_json(found)
-        return
-    partitions = found["partitions"]
-    settings = found["configs"]
-    assert isinstance(partitions, list)
-    assert isinstance(settings, dict)
-    print(f"topic {name}, id {found['id']}")
-    show.table(list(partitions[0]), [list(partition.values()) for partition in partitions])
-    for setting, value in settings.items():
-        print(f"{setting}={value}")
 
 
 @app.command(

@@ -1,6 +1,20 @@
 """What an administrator asks of a cluster, gathered from the files of this room that each do one part of it."""
 
-from kafka_classic.client.configs import Resource, Setting, Source, alter_configs, describe_configs
+from kafka_classic.client.configs import (
+    Resource,
+    Setting,
+    Source,
+    alter_configs,
+    describe_configs,
+    describe_topic_configs,
+)
+from kafka_classic.client.controlling import (
+    Election,
+    Reassignment,
+    alter_reassignments,
+    elect_leaders,
+    list_reassignments,
+)
 from kafka_classic.client.describe import (
     ClusterDescription,
     LogDir,
@@ -35,14 +49,17 @@ __all__ = [
     "MAX_TIMESTAMP",
     "ClusterDescription",
     "CreatedTopic",
+    "Election",
     "LogDir",
     "NewTopic",
     "OffsetAt",
+    "Reassignment",
     "ReplicaSize",
     "Resource",
     "Setting",
     "Source",
     "alter_configs",
+    "alter_reassignments",
     "create_partitions",
     "create_topics",
     "delete_records",
@@ -50,8 +67,11 @@ __all__ = [
     "describe_cluster",
     "describe_configs",
     "describe_log_dirs",
+    "describe_topic_configs",
     "describe_topics",
+    "elect_leaders",
     "list_offsets",
+    "list_reassignments",
     "list_topics",
     "offsets_of_topic",
 ]

@@ -52,27 +52,46 @@ def describe_configs(
     cluster: Cluster, resource: Resource, name: str, settings: Iterable[str] | None = None
 ) -> list[Setting]:
     """Return all settings of a topic or a broker (named by its id), or those named, in order of their names."""
+    return _describe(cluster, resource, [name], settings)[name]
+
+
+def describe_topic_configs(
+    cluster: Cluster, topics: Iterable[str], settings: Iterable[str] | None = None
+) -> dict[str, list[Setting]]:
+    """Return the settings of many topics by one request; a topic that is gone by now is left out."""
+    names = list(topics)
+    return _describe(cluster, Resource.TOPIC, names, settings, skip=Error.unknown_topic_or_partition) if names else {}
+
+
+def _describe(
+    cluster: Cluster,
+    resource: Resource,
+    names: list[str],
+    settings: Iterable[str] | None,
+    skip: Error = Error.none,
+) -> dict[str, list[Setting]]:
     from kio.schema.describe_configs.v4 import DescribeConfigsRequest
     from kio.schema.describe_configs.v4.request import DescribeConfigsResource
     from kio.static.primitive import i8
 
+    keys = None if settings is None else tuple(settings)
     request = DescribeConfigsRequest(
-        resources=(
-            DescribeConfigsResource(
-                resource_type=i8(resource),
-                resource_name=name,
-                configuration_keys=None if settings is None else tuple(settings),
-            ),
+        resources=tuple(
+            DescribeConfigsResource(resource_type=i8(resource), resource_name=name, configuration_keys=keys)
+            for name in names
         )
     )
-    answer = cluster.call(lambda: _whom_to_ask(cluster, resource, name), Api.DESCRIBE_CONFIGS, request)
+    answer = cluster.call(lambda: _whom_to_ask(cluster, resource, names[0]), Api.DESCRIBE_CONFIGS, request)
+    found: dict[str, list[Setting]] = {}
     for result in answer.results:
-        _check(resource, name, result.error_code, result.error_message)
-    return sorted(
-        Setting(config.name, config.value, _source(config.config_source), config.read_only, config.is_sensitive)
-        for result in answer.results
-        for config in result.configs
-    )
+        if skip and result.error_code == skip:
+            continue
+        _check(resource, result.resource_name, result.error_code, result.error_message)
+        found[result.resource_name] = sorted(
+            Setting(config.name, config.value, _source(config.config_source), config.read_only, config.is_sensitive)
+            for config in result.configs
+        )
+    return found
 
 
 def alter_configs(

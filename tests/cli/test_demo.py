@@ -20,3 +20,5 @@ def test_the_demo_runs_to_its_end_and_leaves_nothing_behind() -> None:
     assert done.stderr == ""
     for said in ("/brokers/ids/2", "60,000 acknowledged", "read:     60,000", "= next offset", "recovery cut 40 bytes"):
         assert said in done.stdout
+    for said in ("the leader", "leads", "restarted", "lost 0, duplicated 0"):
+        assert said in done.stdout.partition("Failover")[2]

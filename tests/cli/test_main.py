@@ -45,6 +45,7 @@ def test_the_command_list_is_whole() -> None:
     assert {name for name, _ in commands()} == {
         *("up", "down", "status", "broker", "zookeeper", "produce", "consume", "log dump", "log verify", "demo"),
         *("topics create", "topics list", "topics describe", "topics alter", "topics delete"),
+        *("topics elect-leaders", "topics reassign"),
     }
 
 
@@ -55,9 +56,11 @@ def test_every_command_says_what_it_does_and_shows_an_example(name: str) -> None
     assert f"Example: [bold]kafka-classic {name}" in (command.epilog or "").replace("… | ", "").replace("seq 10 | ", "")
 
 
-LISTINGS = {"status", "topics list", "topics describe", "log dump", "log verify", "consume"}
+LISTINGS = {"status", "topics list", "topics describe", "log dump", "log verify", "consume"} | {
+    *("topics elect-leaders", "topics reassign")
+}
 TALKERS = {*("topics create", "topics list", "topics describe", "topics alter", "topics delete")} | {
-    *("produce", "consume", "status")
+    *("produce", "consume", "status", "topics elect-leaders", "topics reassign")
 }
 
 
@@ -83,6 +86,17 @@ def test_every_listing_takes_json_and_every_talk_to_a_cluster_a_bootstrap() -> N
         (["topics", "list", "--bootstrap", "127.0.0.1:1"], "127.0.0.1:1"),
         (["topics", "list", "--bootstrap", "nonsense"], "nonsense"),
         (["topics", "delete", "t"], "--yes"),
+        (["topics", "elect-leaders"], "NAME', or --all"),
+        (["topics", "elect-leaders", "t", "--all"], "exclude each other"),
+        (["topics", "elect-leaders", "--all", "--partition", "1"], "--partition needs"),
+        (["topics", "reassign", "t"], "what to do was not said"),
+        (["topics", "reassign", "t", "--list", "--cancel"], "more than one thing"),
+        (["topics", "reassign", "--to-brokers", "1"], "no topic was named"),
+        (["topics", "reassign", "t", "--replicas", "1,2"], "--partition N"),
+        (["topics", "reassign", "t", "--plan", "p.json"], "without NAME"),
+        (["topics", "reassign", "--plan", "no-such-plan.json"], "no-such-plan.json"),
+        (["up", "--set", "min.insync.replica=2"], "min.insync.replicas"),
+        (["up", "--set", "broker.id=7"], "broker.id is each broker's own"),
         (["log", "dump", "no-such-file.log"], "no-such-file.log"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -28,8 +28,12 @@ def test_a_topic_lives_from_create_to_delete(cli: CommandLine) -> None:
     assert told["partitions"][0] | {"partition": 0} == {
         "partition": 0,
         "leader": 0,
+        "leader_epoch": told["partitions"][0]["leader_epoch"],
         "replicas": [0],
         "isr": [0],
+        "offline": [],
+        "adding": [],
+        "removing": [],
         "start": 0,
         "end": 0,
     }
@@ -44,6 +48,24 @@ def test_a_topic_lives_from_create_to_delete(cli: CommandLine) -> None:
     assert "--yes" in cli("topics", "delete", "life", code=1)
     assert cli("topics", "delete", "life", "--yes") == "deleted topic life\n"
     assert "life" not in [row["topic"] for row in json.loads(cli("topics", "list", "--json"))]
+
+
+def test_a_description_is_laid_out_as_kafkas_own(cli: CommandLine) -> None:
+    cli("topics", "create", "laid", "--partitions", "2", "--config", "retention.ms=60000")
+    cli("produce", "laid", "--partition", "1", stdin=b"a\nb\n")
+    heading, *partitions = cli("topics", "describe", "laid").splitlines()
+    told = dict(field.split(": ", 1) for field in heading.split("\t"))
+    assert len(told.pop("TopicId")) == 22
+    assert told == {
+        "Topic": "laid",
+        "PartitionCount": "2",
+        "ReplicationFactor": "1",
+        "Configs": "retention.ms=60000",
+    }
+    assert partitions == [f"\tTopic: laid\tPartition: {index}\tLeader: 0\tReplicas: 0\tIsr: 0" for index in range(2)]
+    assert cli("topics", "describe", "laid", "--offsets").splitlines()[2].endswith("\tStartOffset: 0\tEndOffset: 2")
+    assert "Topic: laid\t" in cli("topics", "describe")
+    assert cli("topics", "describe", "--under-replicated", "--unavailable") == ""
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def test_a_detached_cluster_is_found_again_and_keeps_its_data(folder: Path, port
     bootstrap = f"127.0.0.1:{port}"
     said = up("--brokers", "2", "--port", str(port), "--dir", str(folder))
     assert f"{bootstrap},127.0.0.1:{port + 1}" in said
+    assert "new topics get 2 replicas (default.replication.factor=2, min.insync.replicas=1)" in said
 
     told = json.loads(call("status", "--dir", str(folder), "--json"))
     assert [broker[0] for broker in told["cluster"]["brokers"]] == [0, 1]
@@ -81,6 +82,18 @@ def test_a_detached_cluster_is_found_again_and_keeps_its_data(folder: Path, port
     assert sorted(read.split()) == ["a", "b"]
     LocalCluster.find(folder).brokers[1].kill()  # type: ignore[union-attr]
     assert "broker 1" in call("status", "--dir", str(folder), code=1)
+
+
+def test_a_setting_is_given_to_every_broker_and_kept_for_the_next_time(
+    folder: Path, port: int, call: CommandLine
+) -> None:
+    bootstrap = f"127.0.0.1:{port}"
+    once = ("--brokers", "2", "--port", str(port), "--dir", str(folder))
+    assert "replicas" not in up(*once, "--set", "default.replication.factor=1", "--set", "num.partitions=4")
+    assert "with 4 partitions" in call("topics", "create", "four", "--bootstrap", bootstrap)
+    call("down", "--dir", str(folder))
+    assert "replicas" not in up("--dir", str(folder))
+    assert "with 4 partitions" in call("topics", "create", "again", "--bootstrap", bootstrap)
 
 
 def test_ctrl_c_stops_everything_cleanly(folder: Path, port: int) -> None:

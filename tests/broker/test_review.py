@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,13 +21,12 @@ from kafka_classic.broker.hosted import HostedPartitions
 from kafka_classic.broker.offsets import offset_for_leader_epoch
 from kafka_classic.broker.unhurried import AT_A_TIME_S, Unhurried
 from kafka_classic.log.directory import LogDir
+from kafka_classic.replication.fetcher import Fetchers
+from kafka_classic.replication.replica import Leadership
 from kafka_classic.settings import BrokerSettings
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import read_response, write_request
-from kafka_classic.zk.errors import ZooKeeperUnreachable
-from kafka_classic.zk.partitions import PartitionState, PartitionStates
-from kafka_classic.zk.topics import TopicInfo
 from tests.broker.calls import (
     EPOCH,
     METADATA,
@@ -152,44 +151,40 @@ def wanted(*names: str) -> Any:
     )
 
 
-class Away(PartitionStates):
-    """States in a ZooKeeper that goes away at the first asking, and is back at the second."""
-
-    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        self.asked = 0
-        self.meanwhile = meanwhile
-
-    def read(self, topic: str, partition: int) -> PartitionState | None:
-        self.asked += 1
-        if self.asked == 1:
-            raise ZooKeeperUnreachable("away")
-        return None
-
-    def create(self, topic: str, partition: int, state: PartitionState) -> PartitionState:
-        self.meanwhile()
-        return state
+LEADS = Leadership(leader=0, leader_epoch=3, isr=(0,), replicas=(0,), version=0)
 
 
-def test_a_partition_that_could_not_be_led_is_tried_again(tmp_path: Path) -> None:
-    """Else it would be nobody's until another topic is created."""
-    directory = LogDir(tmp_path, 0, "cluster")
-    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, Away())
-    topics = {"t": TopicInfo("t", uuid.uuid4(), {0: (0,), 1: (0,)})}
-    with pytest.raises(ZooKeeperUnreachable):
-        hosted.follow(topics)
-    hosted.follow(topics)
-    assert [hosted.find("t", index)[1] for index in (0, 1)] == [Error.none, Error.none]
+def hosting(directory: LogDir, settings: BrokerSettings | None = None) -> HostedPartitions:
+    """What a broker holds, with nobody to fetch from."""
+    settings = settings or BrokerSettings()
+    fetchers = Fetchers(settings, lambda _: None, lambda _: None, lambda: None)
+    return HostedPartitions(settings, ClusterView("cluster"), directory, fetchers)
+
+
+def test_a_partition_that_cannot_be_opened_is_told_and_tried_again(tmp_path: Path) -> None:
+    """The controller hears of it; when it speaks of it again, it may be possible."""
+    directory = LogDir(tmp_path / "data", 0, "cluster")
+    hosted = hosting(directory)
+    in_the_way = tmp_path / "data" / "t-0"
+    in_the_way.write_text("no folder")
+    topic_id = uuid.uuid4()
+    assert hosted.take("t", topic_id, 0, LEADS, 0.0) is Error.kafka_storage_error
+    assert list(hosted) == []
+    in_the_way.unlink()
+    assert hosted.take("t", topic_id, 0, LEADS, 0.0) is Error.none
+    assert hosted.lead("t", 0)[1] is Error.none
     directory.close()
 
 
-def test_settings_that_change_while_a_partition_is_opened_are_not_missed(tmp_path: Path) -> None:
+def test_what_the_controller_does_not_name_is_set_aside_and_not_deleted(tmp_path: Path) -> None:
     directory = LogDir(tmp_path, 0, "cluster")
-    states = Away(lambda: hosted.configure("t", {"max.message.bytes": "5"}))
-    states.asked = 1
-    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, states)
-    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
-    (partition,) = hosted
-    assert (partition.max_batch, partition.log.config.max_message_bytes) == (5, 5)
+    hosted = hosting(directory)
+    for index in (0, 1):
+        hosted.take("t", uuid.uuid4(), index, LEADS, 0.0)
+    hosted.keep_only({("t", 1)})
+    assert [(p.topic, p.index) for p in hosted] == [("t", 1)]
+    (stray,) = tmp_path.glob("t-0*")
+    assert stray.name.endswith("-stray")
     directory.close()
 
 
@@ -224,12 +219,9 @@ def test_a_long_answer_holds_nobody_up() -> None:
 
 def test_the_epochs_of_a_log_that_is_offline_are_refused_and_not_hung_up_on(tmp_path: Path) -> None:
     directory = LogDir(tmp_path, 0, "cluster")
-    states = Away()
-    states.asked = 1
-    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, states)
-    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
+    hosted = hosting(directory)
+    hosted.take("t", uuid.uuid4(), 0, LEADS, 0.0)
     (partition,) = hosted
-    partition.leader_epoch = 3
     partition.log.close()
     row = EPOCH.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=1)
     request = EPOCH.OffsetForLeaderEpochRequest(
@@ -244,8 +236,8 @@ def test_the_epochs_of_a_log_that_is_offline_are_refused_and_not_hung_up_on(tmp_
 def test_a_setting_of_another_release_leaves_the_others_of_its_topic_in_force(tmp_path: Path) -> None:
     """Kafka's own tools may have set it; to go by the defaults would delete what the topic keeps."""
     directory = LogDir(tmp_path, 0, "cluster")
-    hosted = HostedPartitions(BrokerSettings(), ClusterView("cluster"), directory, Away())
-    hosted.configure("t", {"retention.ms": "-1", "unclean.leader.election.enable": "true", "segment.bytes": "many"})
+    hosted = hosting(directory)
+    hosted.configure("t", {"retention.ms": "-1", "remote.storage.enable": "true", "segment.bytes": "many"})
     assert hosted.topic_settings("t").retention_ms == -1
     assert hosted.overrides("t") == {"retention.ms": "-1"}
     directory.close()
@@ -253,11 +245,8 @@ def test_a_setting_of_another_release_leaves_the_others_of_its_topic_in_force(tm
 
 def test_producers_are_forgotten_when_the_broker_is_told_to(tmp_path: Path) -> None:
     directory = LogDir(tmp_path, 0, "cluster")
-    states = Away()
-    states.asked = 1
-    settings = BrokerSettings.load({"producer.id.expiration.ms": "1234"})
-    hosted = HostedPartitions(settings, ClusterView("cluster"), directory, states)
-    hosted.follow({"t": TopicInfo("t", uuid.uuid4(), {0: (0,)})})
+    hosted = hosting(directory, BrokerSettings.load({"producer.id.expiration.ms": "1234"}))
+    hosted.take("t", uuid.uuid4(), 0, LEADS, 0.0)
     (partition,) = hosted
     hosted.configure("t", {"retention.ms": "5"})
     assert partition.log.config.producer_id_expiration_ms == 1234

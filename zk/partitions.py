@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, NoNodeError
@@ -22,13 +22,18 @@ At = tuple[str, int]  # a topic and the number of one of its partitions
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """`/brokers/topics/T/partitions/P/state`; `zk_version` is that of the znode it was read from."""
+    """`/brokers/topics/T/partitions/P/state`; `zk_version` is that of the znode it was read from.
+
+    `written` is the transaction that wrote what was read. It compares with a broker's epoch: one that registered later
+    is named in it for what it was in an earlier life.
+    """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     zk_version: int = 0
+    written: int = field(default=0, compare=False)
 
     def to_json(self) -> bytes:
         # As json.dumps would, at a tenth of the price: a failover writes thousands.
@@ -46,6 +51,7 @@ class PartitionState:
             isr=tuple(value["isr"]),
             controller_epoch=value["controller_epoch"],
             zk_version=node.version,
+            written=node.modified,
         )
 
 

@@ -22,6 +22,7 @@ class Node(NamedTuple):
     owner: int  # the session of an ephemeral znode, 0 of a persistent one
     created_ms: int
     modified_ms: int
+    modified: int  # mzxid: the transaction that wrote it last
     children_created: int  # how many children were ever created under it: the next sequential one's number
 
 
@@ -208,6 +209,7 @@ def _node(data: bytes, stat: Any) -> Node:
         owner=stat.ephemeralOwner,
         created_ms=stat.ctime,
         modified_ms=stat.mtime,
+        modified=stat.mzxid,
         # ZooKeeper shows cversion as creations plus deletions, which is twice the creations less those that are left.
         children_created=(stat.cversion + stat.numChildren) // 2,
     )

@@ -224,7 +224,10 @@ class Controller:
             log.warning("controller %d was put aside", self._me)
             self._step_down()
         mandate = self._election.elect(self._me)
-        if mandate is None or self._stopped:
+        if mandate is None:
+            return
+        if self._stopped:
+            self._election.resign(mandate)
             return
         began = time.monotonic()
         reign = Reign(self._session, self._settings, mandate, self._connect, self._refused)

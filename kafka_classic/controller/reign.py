@@ -74,6 +74,7 @@ class Reign:
         context.states = self._states.read_many([*context.partitions()])
         self._isr_changes.delete([*notices])
         self._create_states()
+        self._distrust_the_reborn()
         self._bury(context.with_the_dead())
         self.reassignments.resume(context.reassigning())
         self._send()
@@ -247,6 +248,28 @@ class Reign:
                 context.replicas(at), state.leader, state.isr, context.brokers, able, unclean=at[0] in unclean
             ),
         )
+
+    def _distrust_the_reborn(self) -> None:
+        """Leadership goes from brokers that died and came back while there was no controller, if another can take it.
+
+        One that is named in a state older than its registration may have lost what made it an in-sync replica: its
+        disk was wiped, say. Where all of them were away, each is as good as the other, and the state stays.
+        """
+        context = self.context
+
+        def steady(state: PartitionState) -> set[int]:
+            return {id for id, info in context.brokers.items() if info.epoch <= state.written}
+
+        def decide(at: At, state: PartitionState) -> Choice | None:
+            trusted = steady(state)
+            choice = elect_without_the_dead(
+                context.replicas(at), state.leader, state.isr, trusted, trusted & context.able(), unclean=False
+            )
+            return None if choice is None or choice.leader == NO_LEADER else choice
+
+        newest = max((info.epoch for info in context.brokers.values()), default=-1)
+        # What this controller created a moment ago was not read, so it does not say when it was written.
+        self.move([at for at, state in context.states.items() if 0 < state.written < newest], decide)
 
     def _unclean(self, topics: Iterable[str]) -> set[str]:
         """Those of the topics that would rather lose records than wait for a replica in sync."""

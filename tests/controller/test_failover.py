@@ -49,6 +49,33 @@ def test_a_broker_that_died_with_its_controller_is_buried_by_the_next(cluster: C
     assert not first.active
 
 
+def test_a_broker_that_was_away_while_there_was_no_controller_has_lost_its_leadership(cluster: Cluster) -> None:
+    """It may have come back with an empty disk; the in-sync replica that stayed has everything."""
+    cluster.start(1, 2)
+    cluster.create("t", (2, 1), (1, 2), (2,))
+    cluster.active(1).stop()
+    cluster.brokers[2].stop()
+    cluster.brokers[2].start()
+    cluster.controller(1)
+    cluster.until_state(T0, 1, (1,))
+    cluster.until_state(T1, 1, (1,))
+    cluster.until_state(("t", 2), 2, (2,))  # nobody else has it
+    assert cluster.states.read("t", 2) == PartitionState(2, 0, (2,), 1, 0)
+
+
+def test_where_all_were_away_the_state_stays(cluster: Cluster) -> None:
+    cluster.start(1, 2)
+    cluster.create("t", (2, 1))
+    cluster.active(1).stop()
+    for broker in cluster.brokers.values():
+        broker.stop()
+    for broker in cluster.brokers.values():
+        broker.start()
+    cluster.controller(1)
+    cluster.until_state(T0, 2, (2, 1))
+    assert cluster.states.read(*T0) == PartitionState(2, 0, (2, 1), 1, 0)
+
+
 def test_the_next_controller_ends_a_deletion_that_was_half_done(cluster: Cluster) -> None:
     cluster.start(1, 2)
     cluster.create("t", (1, 2), (2, 1))

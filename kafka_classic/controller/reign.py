@@ -253,7 +253,8 @@ class Reign:
         """Leadership goes from brokers that died and came back while there was no controller, if another can take it.
 
         One that is named in a state older than its registration may have lost what made it an in-sync replica: its
-        disk was wiped, say. Where all of them were away, each is as good as the other, and the state stays.
+        disk was wiped, say. Where all of them were away, each is as good as the other and the leader stays, but in a
+        new epoch: it may have cut the end of its log when it came back, and consumers can tell by the epoch.
         """
         context = self.context
 
@@ -265,7 +266,10 @@ class Reign:
             choice = elect_without_the_dead(
                 context.replicas(at), state.leader, state.isr, trusted, trusted & context.able(), unclean=False
             )
-            return None if choice is None or choice.leader == NO_LEADER else choice
+            if choice is not None and choice.leader != NO_LEADER:
+                return choice
+            reborn = state.leader in context.able() and state.leader not in trusted
+            return Choice(state.leader, state.isr) if reborn else None
 
         newest = max((info.epoch for info in context.brokers.values()), default=-1)
         # What this controller created a moment ago was not read, so it does not say when it was written.

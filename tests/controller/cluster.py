@@ -163,7 +163,7 @@ class Cluster:
 
     def active(self, id: int = 1, **given: str) -> Controller:
         """A controller that reigns, and has greeted all brokers."""
-        controller = self.controller(id, **given)
+        controller = self.controller(id, None, **given)
         self.until(lambda: controller.active, "elected")
         self.until(lambda: all(b.told(Api.UPDATE_METADATA) for b in self.brokers.values()), "all are greeted")
         return controller

@@ -15,7 +15,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 def codes(results: dict[tuple[str, int], KafkaError | None]) -> dict[tuple[str, int], Error | None]:
-    return {at: error and error.code for at, error in results.items()}
+    return {at: None if error is None else error.code for at, error in results.items()}
 
 
 def test_each_broker_is_first_told_everything_then_changes_alone(cluster: Cluster) -> None:

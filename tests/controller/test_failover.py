@@ -1,6 +1,7 @@
 """One controller follows another, carries on what was half done, and the earlier one can do no harm."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -13,9 +14,13 @@ from kafka_classic.zk.errors import ControllerFenced
 from kafka_classic.zk.partitions import PartitionState
 from kafka_classic.zk.session import SessionState
 from kafka_classic.zk.znodes import Delete, Znodes
-from tests.controller.cluster import Cluster
+from tests.controller.cluster import Broker, Cluster
 from tests.controller.test_events import T0, T1
 from tests.zk.breaking import expire
+
+
+def greeted_twice(broker: Broker) -> bool:
+    return [body.type for body in broker.told(Api.LEADER_AND_ISR)] == [FULL, FULL]
 
 
 def test_another_takes_over_when_the_controller_stops(cluster: Cluster) -> None:
@@ -29,7 +34,7 @@ def test_another_takes_over_when_the_controller_stops(cluster: Cluster) -> None:
     cluster.until(lambda: second.active)
     assert (first.epoch, second.epoch) == (None, 2)
     for broker in cluster.brokers.values():
-        cluster.until(lambda broker=broker: [b.type for b in broker.told(Api.LEADER_AND_ISR)] == [FULL, FULL])
+        cluster.until(partial(greeted_twice, broker))
         assert broker.told(Api.LEADER_AND_ISR)[-1].controller_id == 2
     assert cluster.states.read(*T0) == PartitionState(1, 0, (1, 2), 1, 0)  # nothing to change
 

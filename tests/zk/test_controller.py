@@ -136,7 +136,8 @@ def test_notices_of_isr_changes_are_told_of_read_and_deleted(session: Session) -
 
 
 def test_topics_to_delete_are_told_of_until_they_are_gone(session: Session) -> None:
-    topics, deletions, told = TopicRegistry(session), TopicDeletions(session), []
+    topics, deletions = TopicRegistry(session), TopicDeletions(session)
+    told: list[list[str]] = []
     deletions.watch(told.append)
     assert told == [[]]
     with pytest.raises(UnknownTopic):

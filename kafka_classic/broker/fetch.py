@@ -216,13 +216,32 @@ class DelayedFetch:
             waiting.append(partition)
         if self._session is not None and not failed and not total and not final:
             failed = self._session.has_news([(topic, r.out) for topic, r in rows])
+        if self._replica >= 0:
+            failed |= self._marks_moved(waiting)
         if not final and not failed and not cut and total < self._min_bytes and rows:
             self._waiting = waiting
             for partition in waiting:
                 partition.waiters[self] = None
             return False
+        if self._replica >= 0:
+            self._note_marks(waiting)
         self._answer(rows)
         return True
+
+    def _marks_moved(self, partitions: list[Partition]) -> bool:
+        """Whether a follower is to be told of a high watermark at once, because consumers read from it."""
+        if not self._broker.settings.replica_selector_class:
+            return False
+        replica = self._replica
+        return any(
+            p.high_watermark > p.followers[replica].told for p in partitions if p.leading and replica in p.followers
+        )
+
+    def _note_marks(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            follower = partition.followers.get(self._replica)
+            if follower is not None:
+                follower.told = partition.high_watermark
 
     def _read(self, partition: Partition, wanted: FetchPartition, room: int, first: bool) -> Read:
         broker, version, rack = self._broker, self._header.api_version, self._request.rack_id

@@ -64,13 +64,14 @@ class Taken(Enum):
 class Follower:
     """What a leader knows of one of its followers."""
 
-    __slots__ = ("caught_up_at", "end", "fetched_at", "leader_end")
+    __slots__ = ("caught_up_at", "end", "fetched_at", "leader_end", "told")
 
     def __init__(self, caught_up_at: float) -> None:
         self.end = -1  # its log's end, by its last fetch; -1 before the first
         self.caught_up_at = caught_up_at  # when it last had all that the leader had
         self.fetched_at = caught_up_at
         self.leader_end = -1  # where the leader's log ended at that fetch
+        self.told = -1  # the high watermark that it was last told
 
 
 class Replica:

@@ -101,6 +101,7 @@ def fetch_request(
     session: tuple[int, int] = (0, -1),
     forgotten: Mapping[Topic, Iterable[int]] | None = None,
     leader_epoch: int = -1,
+    rack: str = "",
 ) -> Any:
     made, named = FETCH[version >= 13], "topic_id" if version >= 13 else "topic"
     return made.FetchRequest(
@@ -109,6 +110,7 @@ def fetch_request(
         max_bytes=max_bytes,
         session_id=session[0],
         session_epoch=session[1],
+        rack_id=rack,
         topics=tuple(
             made.FetchTopic(
                 **{named: topic},

@@ -80,12 +80,20 @@ def restartable(restartable_cluster: LocalCluster) -> LocalCluster:
 
 @pytest.fixture(scope="session")
 def cluster_of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    settings = {"zookeeper.session.timeout.ms": "2000", "num.partitions": "3"}
-    with LocalCluster(tmp_path_factory.mktemp("three"), 3, settings=settings) as cluster:
+    settings = {
+        "zookeeper.session.timeout.ms": "2000",
+        "num.partitions": "3",
+        "auto.leader.rebalance.enable": "false",
+        "replica.selector.class": "RackAwareReplicaSelector",
+    }
+    cluster = LocalCluster(tmp_path_factory.mktemp("three"), 3, settings=settings)
+    for broker in cluster.brokers:
+        broker.settings["broker.rack"] = f"rack-{broker.id}"
+    with cluster:
         yield cluster
 
 
 @pytest.fixture
 def three(cluster_of_three: LocalCluster) -> LocalCluster:
-    """Three brokers with short ZooKeeper sessions, which tests may break."""
+    """Three brokers in three racks with short ZooKeeper sessions, which tests may break."""
     return mended(cluster_of_three)

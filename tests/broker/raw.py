@@ -80,10 +80,17 @@ def text(value: str) -> bytes:
 
 
 def produce_frame(
-    topic: str, records: bytes, *, partition: int = 0, acks: int = 1, correlation_id: int = 7, version: int = 7
+    topic: str,
+    records: bytes,
+    *,
+    partition: int = 0,
+    acks: int = 1,
+    correlation_id: int = 7,
+    version: int = 7,
+    timeout_ms: int = 30_000,
 ) -> bytes:
     """A Produce request of version 7, made by hand."""
-    body = struct.pack(">hhii", -1, acks, 30_000, 1) + text(topic)
+    body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + text(topic)
     body += struct.pack(">iii", 1, partition, len(records)) + records
     return framed(header(Api.PRODUCE, version, correlation_id) + body)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_classic.testing.broker import BrokerProcess
     from kafka_classic.testing.cluster import LocalCluster
+    from kafka_classic.testing.faults import FaultyCluster
 
-__all__ = ["BrokerProcess", "LocalCluster"]
+__all__ = ["BrokerProcess", "FaultyCluster", "LocalCluster"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from kafka_classic.testing.broker import BrokerProcess
 
         return BrokerProcess
+    if name == "FaultyCluster":
+        from kafka_classic.testing.faults import FaultyCluster
+
+        return FaultyCluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -47,6 +47,7 @@ class BrokerProcess:
         self.host = host
         self.port = port
         self.zookeeper = zookeeper
+        self.proxy = ""  # host:port by which all others reach it, if not by its own
         self.settings = dict(settings or {})
         self.data_dir = directory / f"broker-{id}"
         self.log_path = directory / f"broker-{id}.log"
@@ -60,6 +61,11 @@ class BrokerProcess:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def advertised(self) -> str:
+        """The address that clients and other brokers are told."""
+        return self.proxy or self.address
 
     @property
     def pid(self) -> int | None:
@@ -76,6 +82,7 @@ class BrokerProcess:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(self.data_dir),
             "zookeeper.connect": self.zookeeper,
+            **({"advertised.listeners": f"PLAINTEXT://{self.proxy}"} if self.proxy else {}),
             **self.settings,
         }
         # -P: a folder of the user's named like one of our packages must not shadow it.
@@ -113,7 +120,7 @@ class BrokerProcess:
                 except KafkaError as error:
                     seen = error.message
                 else:
-                    if wanted <= found.keys() and found[self.id][1] == self.port:
+                    if wanted <= found.keys() and found[self.id][1] == int(self.advertised.rpartition(":")[2]):
                         return
                     seen = f"it sees brokers {sorted(found)} and not yet all of {sorted(wanted)}"
             time.sleep(_POLL_S)

@@ -92,7 +92,7 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         """The brokers' addresses, for `bootstrap.servers` of any Kafka client."""
-        return ",".join(broker.address for broker in self.brokers)
+        return ",".join(broker.advertised for broker in self.brokers)
 
     @property
     def zookeeper(self) -> str:
@@ -112,7 +112,7 @@ class LocalCluster:
             self._choose_ports()
             self._start_zookeeper()
             for broker in self.brokers:
-                broker.zookeeper = self.zookeeper
+                self._place(broker)
                 broker.start()
             self.wait_ready(timeout)
         except BaseException:
@@ -143,7 +143,7 @@ class LocalCluster:
         id = max((broker.id for broker in self.brokers), default=-1) + 1
         broker = self._broker(id, self._base_port + id if self._base_port else self._ports.draw())
         broker.settings.update(settings or {})
-        broker.zookeeper = self.zookeeper
+        self._place(broker)
         self.brokers.append(broker)
         broker.start()
         broker.wait_ready(timeout)
@@ -185,6 +185,10 @@ class LocalCluster:
             detached=self.detach,
             boot=boot_id(),
         )
+
+    def _place(self, broker: BrokerProcess) -> None:
+        """Tell a broker that is about to start how it reaches ZooKeeper, and how it is reached."""
+        broker.zookeeper = self.zookeeper
 
     def _broker(self, id: int, port: int) -> BrokerProcess:
         return BrokerProcess(

@@ -1,0 +1,116 @@
+"""What may befall a cluster: each schedule breaks something, waits until the cluster has noticed, and leaves it so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from kafka_classic.testing.faults import ZOOKEEPER, FaultyCluster
+
+PARTITIONS = 3
+
+
+class Scene:
+    """The cluster, the topic whose partition the fault is aimed at, and chance."""
+
+    def __init__(self, cluster: FaultyCluster, topic: str, rng: random.Random) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.rng = rng
+        self.partition = rng.randrange(PARTITIONS)
+
+    @property
+    def leader(self) -> int:
+        return self.cluster.leader(self.topic, self.partition)
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        return self.cluster.in_sync(self.topic, self.partition)
+
+    def led_by_another(self, old: int) -> None:
+        self.cluster.until(lambda: self.leader not in (old, -1), f"another leader than broker {old}")
+
+
+def leader_killed(scene: Scene) -> None:
+    old = scene.leader
+    scene.cluster.kill(old)
+    scene.led_by_another(old)
+
+
+def leader_paused(scene: Scene) -> None:
+    """The zombie: it wakes up long after its session, and believes that it leads."""
+    old = scene.leader
+    scene.cluster.pause(old)
+    scene.led_by_another(old)
+    scene.cluster.resume(old)
+
+
+def leader_cut_from_zookeeper(scene: Scene) -> None:
+    old = scene.leader
+    scene.cluster.cut(old, ZOOKEEPER)
+    scene.led_by_another(old)
+
+
+def leader_cut_from_followers(scene: Scene) -> None:
+    """It keeps its session, so it leads on alone, and may acknowledge nothing."""
+    leader = scene.leader
+    for other in scene.cluster.brokers:
+        if other.id != leader:
+            scene.cluster.cut(leader, other.id)
+    scene.cluster.until(lambda: scene.in_sync == (leader,), f"broker {leader} alone in sync")
+
+
+def follower_slow(scene: Scene) -> None:
+    leader = scene.leader
+    follower = scene.rng.choice([id for id in scene.in_sync if id != leader])
+    scene.cluster.slow(follower, leader, bytes_per_second=200)
+    scene.cluster.until(lambda: follower not in scene.in_sync, f"broker {follower} out of sync")
+
+
+def controller_killed(scene: Scene) -> None:
+    cluster = scene.cluster
+    cluster.until(lambda: cluster.controller() is not None, "a controller")
+    old = cluster.controller()
+    assert old is not None
+    cluster.kill(old)
+    cluster.until(lambda: cluster.controller() not in (old, None), "another controller")
+
+
+def all_killed(scene: Scene) -> None:
+    cluster = scene.cluster
+    cluster.kill(*(broker.id for broker in cluster.brokers))
+    order = list(cluster.brokers)
+    scene.rng.shuffle(order)
+    for broker in order:
+        broker.start()
+
+
+def zookeeper_restarted(scene: Scene) -> None:
+    scene.cluster.restart_zookeeper()
+
+
+def rolling_restart(scene: Scene) -> None:
+    for broker in scene.cluster.brokers:
+        scene.cluster.restart(broker.id)
+        scene.cluster.until_whole([scene.topic], PARTITIONS)
+
+
+def disk_wiped(scene: Scene) -> None:
+    victim = scene.rng.choice(scene.in_sync)
+    scene.cluster.kill(victim)
+    scene.cluster.wipe(victim)
+    scene.cluster.brokers[victim].start()
+
+
+SCHEDULES: tuple[Callable[[Scene], None], ...] = (
+    leader_killed,
+    leader_paused,
+    leader_cut_from_zookeeper,
+    leader_cut_from_followers,
+    follower_slow,
+    controller_killed,
+    all_killed,
+    zookeeper_restarted,
+    rolling_restart,
+    disk_wiped,
+)

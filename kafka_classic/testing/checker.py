@@ -9,7 +9,8 @@ A record's value is `producer:number`, unique and rising for each producer and p
 it (acknowledged at an offset, or failed, and then nobody knows) and what consumers saw where is written down; the log
 as it stands in the end is the truth that both are held against.
 
-The clients are librdkafka's (`pip install confluent-kafka`): nothing here shares code with the brokers under test.
+The clients are librdkafka's and, for producers that must not repeat anything, kafka-python's (`pip install
+confluent-kafka kafka-python`): nothing here shares code with the brokers under test.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,8 @@ class Load:
     """Producers and a consumer at work on one topic, each on a thread of its own.
 
     Idempotent producers send again until it is acknowledged. Plain ones never do: what failed is left, because sent
-    again it might be there twice.
+    again it might be there twice. (librdkafka, even told not to, sends again what a leader took that lost its place
+    before all had it, and Kafka's own brokers answer then as ours do: so these are kafka-python's.)
     """
 
     def __init__(
@@ -139,9 +142,11 @@ class Load:
         self._end = threading.Event()
         self._errors: list[BaseException] = []
         self._writers = [
-            threading.Thread(target=self._guard, args=(self._write, f"{topic}/{n}"), daemon=True)
+            threading.Thread(target=self._guard, args=(self._repeat if idempotent else self._once, f"{topic}/{n}"))
             for n in range(producers)
         ]
+        for thread in self._writers:
+            thread.daemon = True
         self._reader = threading.Thread(target=self._guard, args=(self._read,), daemon=True) if consume else None
 
     def start(self) -> Load:
@@ -182,13 +187,60 @@ class Load:
         if self._errors:
             raise self._errors[0]
 
-    def _write(self, name: str) -> None:
+    def _once(self, name: str) -> None:
+        """A producer that sends each record once, whatever the answer."""
+        from kafka import KafkaProducer
+        from kafka.errors import KafkaError
+
+        producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            client_id=name,
+            acks=self._acks if self._acks == "all" else int(self._acks),
+            retries=0,
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=1,
+            linger_ms=5,
+            request_timeout_ms=PATIENCE_MS,
+            delivery_timeout_ms=2 * PATIENCE_MS,
+            max_block_ms=DELIVERY_MS,
+            metadata_max_age_ms=1000,
+            reconnect_backoff_max_ms=500,
+        )
+        waiting: set[str] = set()
+
+        def told(value: str, answer: Any) -> None:
+            with self._lock:
+                waiting.discard(value)
+                if isinstance(answer, BaseException):
+                    self._history.failed[value] = str(answer)
+                else:
+                    self._history.acknowledged[value] = (answer.partition, answer.offset)
+
+        number = 0
+        while not self._stop.is_set():
+            if len(waiting) < MOST_WAITING:
+                value, partition = f"{name}:{number}", number % self._partitions
+                with self._lock:
+                    self._history.sent[value] = partition
+                    waiting.add(value)
+                number += 1
+                try:
+                    sending = producer.send(self.topic, value.encode(), partition=partition)
+                    sending.add_both(partial(told, value))
+                except KafkaError as error:
+                    told(value, error)
+            self._stop.wait(PAUSE_S)
+        producer.close(DELIVERY_MS / 1000)
+
+    def _repeat(self, name: str) -> None:
+        """A producer that sends each record until it is acknowledged, and is recognised when it repeats itself."""
         from confluent_kafka import KafkaException, Producer
 
         settings: dict[str, Any] = {
             "bootstrap.servers": self._bootstrap,
             "client.id": name,
-            "acks": self._acks,
+            "enable.idempotence": True,
+            "message.timeout.ms": DELIVERY_MS,
             "linger.ms": 5,
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 500,
@@ -196,10 +248,6 @@ class Load:
             "socket.timeout.ms": 10_000,
             "log_level": 0,
         }
-        if self.idempotent:
-            settings |= {"enable.idempotence": True, "message.timeout.ms": DELIVERY_MS}
-        else:
-            settings |= {"retries": 0, "max.in.flight": 1, "message.timeout.ms": PATIENCE_MS}
         producer = Producer(settings)
         number = 0
         while not self._stop.is_set():

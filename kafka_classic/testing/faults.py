@@ -128,14 +128,15 @@ class FaultyCluster(LocalCluster):
     def controller(self) -> int | None:
         from kafka_classic.zk.controller import ControllerElection
 
-        return ControllerElection(self._zk()).current()
+        return ControllerElection(self.zookeeper_session()).current()
 
     def state_of(self, topic: str, partition: int) -> PartitionState | None:
         from kafka_classic.zk.partitions import PartitionStates
 
-        return PartitionStates(self._zk()).read(topic, partition)
+        return PartitionStates(self.zookeeper_session()).read(topic, partition)
 
-    def _zk(self) -> Session:
+    def zookeeper_session(self) -> Session:
+        """A session of the test's own, past all proxies."""
         from kafka_classic.zk.session import Session
 
         if self._session is None:

@@ -122,7 +122,8 @@ class Replica:
             if self.leading and told.version > self.version:
                 self.settle(told.isr, told.version)  # a write of ours whose answer was lost
             return Taken.SAME
-        was_leading = self.leading
+        # Over an epoch of which this one was not told another may have led, and followers have cut what they had.
+        was_leading = self.leading and told.leader_epoch == self.leader_epoch + 1
         self.leader, self.leader_epoch = told.leader, told.leader_epoch
         self.replicas, self.isr, self.pending = told.replicas, frozenset(told.isr), None
         self.version, self.controller_epoch = told.version, told.controller_epoch

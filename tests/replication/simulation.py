@@ -16,125 +16,29 @@ What is checked after every step:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from kafka_classic.log.epochs import LeaderEpochs
 from kafka_classic.replication.replica import NO_LEADER, Leadership, Replica, Taken
+from tests.replication.memory_log import Entry, MemoryLog
+from tests.replication.messages import (
+    AskEpoch,
+    EpochEnd,
+    Fetch,
+    Fetched,
+    Message,
+    Refused,
+    State,
+    Tell,
+    WriteIsr,
+    Written,
+)
 
 LAG = 10.0
-Entry = tuple[int, int]  # the leader epoch and the value of a record
 Step = tuple[str, int, int]
 
 
 class Violation(AssertionError):
     """Something that must always hold does not."""
-
-
-class MemoryLog:
-    """A log as the rules need it: records in a list, with the real leader epochs."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.epochs = LeaderEpochs()
-        self.end_offset = 0
-
-    def begin_epoch(self, epoch: int) -> None:
-        self.epochs.assign(epoch, self.end_offset)
-
-    def append(self, entry: Entry) -> None:
-        self.epochs.assign(entry[0], self.end_offset)
-        self.entries.append(entry)
-        self.end_offset += 1
-
-    def truncate(self, offset: int) -> None:
-        """As Log.truncate_to: an epoch at the end in which nothing was written goes even if no record does."""
-        del self.entries[offset:]
-        self.end_offset = len(self.entries)
-        self.epochs.cut_end(self.end_offset)
-
-    def recover(self) -> None:
-        """As after a kill -9: the epochs are read off the batches."""
-        self.epochs = LeaderEpochs()
-        for offset, (epoch, _) in enumerate(self.entries):
-            self.epochs.assign(epoch, offset)
-
-
-class State(NamedTuple):
-    """The partition's state in ZooKeeper."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    version: int
-
-
-class Tell(NamedTuple):
-    """LeaderAndIsr, from the controller."""
-
-    to: int
-    told: Leadership
-
-
-class AskEpoch(NamedTuple):
-    """OffsetForLeaderEpoch."""
-
-    to: int
-    by: int
-    token: int
-    leader_epoch: int
-    epoch: int
-
-
-class EpochEnd(NamedTuple):
-    to: int
-    token: int
-    epoch: int
-    end: int
-
-
-class Fetch(NamedTuple):
-    to: int
-    by: int
-    token: int
-    leader_epoch: int
-    offset: int
-
-
-class Fetched(NamedTuple):
-    to: int
-    token: int
-    offset: int
-    entries: list[Entry]
-    high_watermark: int
-
-
-class Refused(NamedTuple):
-    """FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE."""
-
-    to: int
-    token: int
-    diverged: bool = False
-
-
-class WriteIsr(NamedTuple):
-    """To ZooKeeper: the state with another ISR, over the version that it has."""
-
-    to: None
-    by: int
-    token: int
-    state: State
-
-
-class Written(NamedTuple):
-    """ZooKeeper's answer: the state as it stands now, and whether it was written."""
-
-    to: int
-    token: int
-    state: State
-    done: bool
-
-
-Message = Tell | AskEpoch | EpochEnd | Fetch | Fetched | Refused | WriteIsr | Written
 
 
 class Broker:
@@ -199,6 +103,7 @@ class Cluster:
             Written: self._written,
         }
         self._tell_all()
+        self.all_but_one_hear(size - 1, 0)
 
     # --- what can happen
 
@@ -210,9 +115,13 @@ class Cluster:
     def _broker(self, a: int) -> Broker:
         return self.brokers[a % len(self.brokers)]
 
+    def _leading(self) -> list[Broker]:
+        """Those who believe to lead."""
+        return [broker for broker in self.brokers if broker.replica.leading and broker.acts]
+
     def produce(self, a: int, b: int) -> None:
         """A producer writes with acks=all to whoever believes to lead."""
-        leading = [broker for broker in self.brokers if broker.acts and broker.replica.leading]
+        leading = self._leading()
         if leading:
             broker = leading[a % len(leading)]
             if len(broker.replica.isr) >= self.min_isr:  # else NOT_ENOUGH_REPLICAS
@@ -239,12 +148,40 @@ class Cluster:
                 self.network.append(AskEpoch(replica.leader, broker.id, self.token, replica.leader_epoch, latest))
 
     def follow(self, a: int, b: int) -> None:
-        """A follower's request and its answer, with nothing between them."""
-        self.poll(a, 1)
-        token = self._broker(a).asking
+        """A follower gives up waiting, if it does, and asks again; the answer comes at once."""
+        self.poll(a, 0)
+        self._exchange(self._broker(a).asking)
+
+    def all_but_one_follow(self, a: int, b: int) -> None:
+        """So that one stays behind: left to chance, all would be equally far most of the time."""
+        for at in range(len(self.brokers)):
+            if at != a % len(self.brokers):
+                self.follow(at, b)
+
+    def all_but_one_hear(self, a: int, b: int) -> None:
+        """What the controller has said arrives, but for one broker."""
+        self._hear_all_but([self._broker(a)])
+
+    def others_hear(self, a: int, b: int) -> None:
+        """What the controller has said arrives, but for those who believe to lead."""
+        self._hear_all_but(self._leading())
+
+    def _hear_all_but(self, brokers: list[Broker]) -> None:
+        left_out = {broker.id for broker in brokers}
+        for message in [message for message in self.network if type(message) is Tell and message.to not in left_out]:
+            self._deliver(self.network.index(message))
+
+    def hear(self, a: int, b: int) -> None:
+        """What the controller last said to a broker arrives, as often as not to the new leader."""
+        id = self.state.leader if b % 2 else self._broker(a).id
+        said = [at for at, message in enumerate(self.network) if type(message) is Tell and message.to == id]
+        if said:
+            self._deliver(said[-1])
+
+    def _exchange(self, token: int) -> None:
         for _ in range(2):
             for at, message in enumerate(self.network):
-                if getattr(message, "token", None) == token:
+                if not isinstance(message, Tell) and message.token == token:
                     self._deliver(at)
                     break
 
@@ -264,10 +201,11 @@ class Cluster:
 
     def look(self, a: int, b: int) -> None:
         """A leader looks whether its ISR is right, and goes on writing it if an answer does not come."""
-        broker = self._broker(a)
-        replica = broker.replica
-        if not broker.acts or not replica.leading:
+        leading = self._leading()
+        if not leading:
             return
+        broker = leading[a % len(leading)]
+        replica = broker.replica
         if replica.pending is not None:
             if b % 2:
                 return
@@ -281,6 +219,13 @@ class Cluster:
         broker.writing = self.token
         state = State(broker.id, replica.leader_epoch, isr, replica.version)
         self.network.append(WriteIsr(None, broker.id, self.token, state))
+
+    def change_isr(self, a: int, b: int) -> None:
+        """A leader looks at its ISR, and what it writes is written and answered at once."""
+        token = self.token
+        self.look(a, b)
+        if self.token != token:
+            self._exchange(self.token)
 
     def time_passes(self, a: int, b: int) -> None:
         self.now += (1.0, 4.0, LAG + 1)[b % 3]
@@ -330,8 +275,10 @@ class Cluster:
         self._tell(broker.id)
 
     def move(self, a: int, b: int) -> None:
-        """Another of the ISR is made leader, as for a preferred replica or a shutdown."""
+        """Another of the ISR is made leader, as for a shutdown; as often as not one that thinks it is."""
         able = [id for id in self.state.isr if self._live(id) and id != self.state.leader]
+        if b % 2:
+            able = [id for id in able if self.brokers[id - 1].replica.leading] or able
         if able and self.state.leader != NO_LEADER:
             self._change(able[a % len(able)], self.state.isr)
 
@@ -343,10 +290,15 @@ class Cluster:
         "produce": produce,
         "poll": poll,
         "follow": follow,
+        "all_but_one_follow": all_but_one_follow,
+        "all_but_one_hear": all_but_one_hear,
+        "others_hear": others_hear,
+        "hear": hear,
         "deliver": deliver,
         "arrive": arrive,
         "drop": drop,
         "look": look,
+        "change_isr": change_isr,
         "time_passes": time_passes,
         "lie": lie,
         "save": save,
@@ -513,10 +465,9 @@ class Cluster:
                 for offset, entry in broker.waiting:
                     if offset < end:
                         self.acknowledged[offset] = entry
+                        if committed[offset] != entry:
+                            raise Violation(f"{entry} is acknowledged at {offset}, where {committed[offset]} stands")
                 broker.waiting = [row for row in broker.waiting if row[0] >= end]
-        for offset, entry in self.acknowledged.items():
-            if committed[offset] != entry:
-                raise Violation(f"{entry} was acknowledged at {offset}, where {committed[offset]} stands")
         for id in self.state.isr:
             entries = self.brokers[id - 1].log.entries
             if entries[: len(committed)] != committed:
@@ -553,20 +504,27 @@ class Cluster:
             raise Violation(f"{self.value} is not acknowledged by all: {self.state}")
 
     def _settle_down(self) -> None:
-        for turn in range(200):
-            before = self.state, self.value, [(b.log.end_offset, b.replica.high_watermark) for b in self.brokers]
+        before = None
+        for _ in range(100):
             self.now += 1.0
             self._tell_all()
-            while self.network:
-                self.step("deliver", 0, 0)
-            for _ in range(2 if turn else 12):
+            self._deliver_all()
+            for _ in range(2):
                 for broker in self.brokers:
                     self.follow(broker.id - 1, 0)
-                    self.check()
-            for broker in self.brokers:
-                self.look(broker.id - 1, 0)
-            while self.network:
-                self.step("deliver", 0, 0)
-            if before == (self.state, self.value, [(b.log.end_offset, b.replica.high_watermark) for b in self.brokers]):
+                self.check()
+            self.look(0, 0)
+            self._deliver_all()
+            after = (
+                self.state,
+                [(b.log.end_offset, b.log.epochs.latest) for b in self.brokers],
+                [(b.replica.high_watermark, b.replica.truncating) for b in self.brokers],
+            )
+            if after == before:
                 return
+            before = after
         raise Violation(f"it does not come to rest: {self.state}")
+
+    def _deliver_all(self) -> None:
+        while self.network:
+            self.step("arrive", 0, 0)

@@ -13,12 +13,6 @@ from kafka_classic.broker.controlling import (
     elect_leaders,
     list_partition_reassignments,
 )
-from kafka_classic.broker.controlling import (
-    alter_partition_reassignments,
-    controlled_shutdown,
-    elect_leaders,
-    list_partition_reassignments,
-)
 from kafka_classic.broker.coordinators import find_coordinator
 from kafka_classic.broker.log_dirs import describe_log_dirs
 from kafka_classic.broker.metadata import describe_cluster, metadata
@@ -53,10 +47,6 @@ HANDLERS: dict[Api, Handler] = {
     Api.LEADER_AND_ISR: leader_and_isr,
     Api.STOP_REPLICA: stop_replica,
     Api.UPDATE_METADATA: update_metadata,
-    Api.CONTROLLED_SHUTDOWN: controlled_shutdown,
-    Api.ELECT_LEADERS: elect_leaders,
-    Api.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
-    Api.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     Api.CONTROLLED_SHUTDOWN: controlled_shutdown,
     Api.ELECT_LEADERS: elect_leaders,
     Api.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,

@@ -18,7 +18,7 @@ from kafka_classic.zk import paths
 from kafka_classic.zk.errors import ControllerFenced
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.watching import Changed, Watching
-from kafka_classic.zk.znodes import Check, Create, Delete, Operation, SetData, Znodes
+from kafka_classic.zk.znodes import Check, Create, Delete, Node, Operation, SetData, Znodes
 
 
 class Mandate(NamedTuple):
@@ -44,7 +44,8 @@ class ControllerElection:
         """Become the controller if there is none; None if another one stands.
 
         If this very session holds the place, it is taken anew with a raised epoch: what the earlier mandate still has
-        under way then fails.
+        under way then fails. A place held by an earlier life of this broker is taken likewise, rather than waited for
+        until that session expires: who calls this is registered under the id, so the one before cannot be alive.
         """
         value = {"version": 1, "brokerid": broker_id, "timestamp": str(int(self._clock() * 1000))}
         while True:
@@ -54,11 +55,14 @@ class ControllerElection:
                 self._nodes.create(paths.CONTROLLER_EPOCH, b"0")
                 continue
             there = self._nodes.get(paths.CONTROLLER)
-            if there is not None and there.owner != self._session.session_id:
+            ours = there is not None and there.owner == self._session.session_id
+            if there is not None and not ours and _broker_of(there) != broker_id:
                 return None
             number = int(epoch.data) + 1
             operations: list[Operation] = [SetData(paths.CONTROLLER_EPOCH, str(number).encode(), epoch.version)]
-            if there is None:
+            if there is not None and not ours:
+                operations.append(Delete(paths.CONTROLLER))
+            if not ours:
                 operations.append(Create(paths.CONTROLLER, json.dumps(value).encode(), ephemeral=True))
             try:
                 self._nodes.transact(operations)
@@ -77,7 +81,7 @@ class ControllerElection:
     def current(self) -> int | None:
         """The id of the broker that is the controller now."""
         node = self._nodes.get(paths.CONTROLLER)
-        return None if node is None else int(json.loads(node.data)["brokerid"])
+        return None if node is None else _broker_of(node)
 
     def check(self, mandate: Mandate) -> None:
         """Raises ControllerFenced if another was elected since."""
@@ -97,6 +101,10 @@ class ControllerElection:
 
         watching = Watching(self._session, read_and_tell)
         return watching.start(wait=wait)
+
+
+def _broker_of(node: Node) -> int:
+    return int(json.loads(node.data)["brokerid"])
 
 
 def fenced(mandate: Mandate) -> ControllerFenced:

@@ -31,10 +31,11 @@ CREATION_WAIT_S = 5.0  # for all topics that one request names; it is asked agai
 
 def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -> Any:
     view = broker.view
-    # One that has just come up knows of no topic yet, which is not to be taken for there being none.
-    view.wait_until(lambda: view.told, CREATION_WAIT_S)
     failed: dict[str, Error] = {}
-    if request.topics and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+    if not view.wait_until(lambda: view.told, CREATION_WAIT_S):
+        # One that has just come up knows of no topic yet, which is not to be taken for there being none.
+        failed = {row.name: Error.leader_not_available for row in request.topics or () if row.name}
+    elif request.topics and request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
         missing = dict.fromkeys(row.name for row in request.topics if row.name and row.name not in view.topics)
         if missing:
             failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))

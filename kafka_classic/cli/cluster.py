@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_DIR = Path("kafka-classic-data")
 DEFAULT_PORT = 9092
 ZOOKEEPER_PORT = 2181
+REVIVAL_S = 60.0
 FACTOR = "default.replication.factor"
 MIN_ISR = "min.insync.replicas"
 OF_ONE_BROKER = {"broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "port", "zookeeper.connect"}
@@ -64,12 +65,15 @@ def up(
     """Start ZooKeeper and brokers, each its own process, and stay until Ctrl-C.
 
     Data is kept in DIR and found again by the next `up` there. New topics get 3 replicas, or as many as there are
-    brokers; from 3 brokers on, a write with acks=all is in 2 of them at least before it is acknowledged.
+    brokers; from 3 brokers on, a write with acks=all is in 2 of them at least before it is acknowledged. Where a
+    detached cluster runs, `up --detach` starts again those of its brokers that ended.
     """
     from kafka_classic.testing.cluster import AlreadyRunning, LocalCluster, PortTaken
     from kafka_classic.testing.state import read_state
 
     before = read_state(directory)
+    if detach and not (port or zookeeper or settings) and _revive(directory, before, brokers):
+        return
     brokers = brokers or (len(before.brokers) if before else 1)
     port = port or _former_port(before) or DEFAULT_PORT
     if zookeeper is None and before is not None and before.embedded is None:
@@ -115,6 +119,27 @@ def up(
         print("stopping …", flush=True)
         cluster.stop()
     print(f"stopped; the data is kept in {directory}")
+
+
+def _revive(directory: Path, before: ClusterState | None, brokers: int | None) -> bool:
+    """Start again what ended of the detached cluster that runs here; False if there is none, or none of it ended."""
+    from kafka_classic.testing.cluster import LocalCluster
+
+    cluster = LocalCluster.find(directory)
+    if cluster is None or before is None or not before.detached or brokers not in (None, len(cluster.brokers)):
+        return False
+    keeper = cluster.zookeeper_server
+    ended = [broker for broker in cluster.brokers if not broker.alive()]
+    if not ended or not cluster.alive() or (keeper is not None and not keeper.alive()):
+        return False
+    began = time.monotonic()
+    for broker in ended:
+        broker.start()
+    for broker in ended:
+        broker.wait_ready(REVIVAL_S)
+    print(f"started again: {', '.join(f'broker {broker.id}' for broker in ended)}")
+    _print_addresses(cluster, time.monotonic() - began)
+    return True
 
 
 def down(directory: Directory = DEFAULT_DIR) -> None:
@@ -173,7 +198,7 @@ def _print_addresses(cluster: LocalCluster, took: float) -> None:
     print(f"ready in {took:.1f} s; clients connect to {cluster.bootstrap}")
     factor, least = int(cluster.settings.get(FACTOR, 1)), int(cluster.settings.get(MIN_ISR, 1))
     if factor > 1:
-        safe = f", and acks=all waits for {least} of them" if least > 1 else ""
+        safe = f", and acks=all waits for {least} of them at least" if least > 1 else ""
         print(f"new topics get {factor} replicas{safe} ({FACTOR}={factor}, {MIN_ISR}={least})")
     sys.stdout.flush()
 

@@ -129,8 +129,8 @@ def _leaders(cluster: Cluster, elected: list[TopicPartition], unclean: bool) -> 
 
 def _advice(error: str) -> str:
     return {
-        "preferred_leader_not_available": "when the partition's first replica is in sync: 'topics describe' shows it",
-        "eligible_leaders_not_available": "starting a broker that has a replica of it",
+        "preferred_leader_not_available": "again when 'kafka-classic topics describe' shows it in Isr",
+        "eligible_leaders_not_available": "'kafka-classic status', which shows what is down",
     }.get(error, "'kafka-classic topics describe' to see how it is")
 
 

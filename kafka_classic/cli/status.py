@@ -119,7 +119,7 @@ def status(
         _print(servers, summary, down)
     if down:
         where = f" of {directory}" if servers else ""
-        raise CommandFailed(f"{' and '.join(down)}{where} not running", "starting it again: its log says why it ended")
+        raise CommandFailed(f"{' and '.join(down)}{where} not running", _remedy(directory, bool(servers)))
     if summary.offline_partitions or summary.under_min_isr_partitions:
         stuck = {*summary.offline_partitions, *summary.under_min_isr_partitions}
         raise CommandFailed(
@@ -133,6 +133,16 @@ def _min_isr(cluster: Cluster, known: Metadata) -> dict[str, int]:
 
     found = describe_topic_configs(cluster, [topic.name for topic in known.topics.values()], ["min.insync.replicas"])
     return {name: int(setting.value) for name, settings in found.items() for setting in settings if setting.value}
+
+
+def _remedy(directory: Path, local: bool) -> str:
+    from kafka_classic.testing.state import read_state
+
+    state = read_state(directory) if local else None
+    if state is None or not state.detached:
+        return "starting it again: its log says why it ended"
+    where = "" if directory == DEFAULT_DIR else f" --dir {directory}"
+    return f"'kafka-classic up --detach{where}', which starts it again; its log says why it ended"
 
 
 def _local(directory: Path) -> tuple[str, list[dict[str, object]], list[str]]:

@@ -139,7 +139,7 @@ def test_an_election_that_fails_is_one_line_with_what_to_do(cli: CommandLine, co
     controller.outcomes = {0: Error.preferred_leader_not_available, 1: Error.preferred_leader_not_available}
     line = cli("topics", "elect-leaders", "t", code=1)
     assert line.startswith("error: PREFERRED_LEADER_NOT_AVAILABLE: partition 0 of 't'")
-    assert "and 1 more like it; try when the partition's first replica is in sync" in line
+    assert "and 1 more like it; try again when 'kafka-classic topics describe' shows it in Isr" in line
     assert "no partition 5" in cli("topics", "elect-leaders", "t", "--partition", "5", code=1)
     assert "no topic 'nowhere'" in cli("topics", "elect-leaders", "nowhere", code=1)
 

@@ -81,7 +81,22 @@ def test_a_detached_cluster_is_found_again_and_keeps_its_data(folder: Path, port
     read = call("consume", "kept", "--from", "earliest", "--count", "2", "--bootstrap", bootstrap)
     assert sorted(read.split()) == ["a", "b"]
     LocalCluster.find(folder).brokers[1].kill()  # type: ignore[union-attr]
-    assert "broker 1" in call("status", "--dir", str(folder), code=1)
+    assert "up --detach --dir" in call("status", "--dir", str(folder), code=1)
+
+
+def test_a_broker_that_ended_is_started_again_beside_the_others(folder: Path, port: int, call: CommandLine) -> None:
+    once = ("--brokers", "2", "--port", str(port), "--dir", str(folder))
+    up(*once)
+    assert "runs in" in call("up", "--detach", "--dir", str(folder), code=1)
+    before = LocalCluster.find(folder)
+    assert before is not None
+    before.brokers[1].kill()
+    assert "runs in" in call("up", *once, "--detach", code=1)
+    assert "started again: broker 1\n" in up("--dir", str(folder))
+    after = LocalCluster.find(folder)
+    assert after is not None
+    assert after.brokers[0].pid == before.brokers[0].pid
+    assert "running" not in call("status", "--dir", str(folder))
 
 
 def test_a_setting_is_given_to_every_broker_and_kept_for_the_next_time(

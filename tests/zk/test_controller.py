@@ -72,6 +72,20 @@ def test_a_controller_that_is_elected_again_in_its_session_fences_its_own_earlie
         election.check(first)
 
 
+def test_the_place_of_a_brokers_earlier_life_is_taken_at_once(connect: Callable[..., Session], hosts: str) -> None:
+    before, after, other = connect(hosts), connect(hosts), connect(hosts)
+    first = mandate_of(before, 1)
+    assert ControllerElection(other).elect(2) is None
+    assert mandate_of(after, 1).epoch == first.epoch + 1
+    node = Znodes(other).get("/controller")
+    assert node is not None
+    assert node.owner == after.session_id
+    with pytest.raises(ControllerFenced):
+        ControllerElection(before).check(first)
+    before.close()
+    assert ControllerElection(other).current() == 1
+
+
 def test_a_replaced_controller_writes_nothing(session: Session) -> None:
     topics, states = TopicRegistry(session), PartitionStates(session)
     old = mandate_of(session, 1)

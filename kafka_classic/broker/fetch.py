@@ -170,7 +170,7 @@ class DelayedFetch:
             if partition.fetched(replica, wanted.fetch_offset, now):
                 partition.wake()
             if replica not in partition.isr:
-                self._broker.in_sync.look_at(partition, now)
+                self._broker.in_sync.caught_up(partition, replica)
 
     def cancel(self) -> None:
         """Wait no longer: answered, or the connection is gone."""

@@ -57,11 +57,13 @@ class InSync:
             return  # this broker itself stood still: what followers sent meanwhile is still in the sockets
         for partition in partitions:
             if partition.leading and len(partition.replicas) > 1:
-                self.look_at(partition, now)
+                self._change(partition, partition.shrunk(now, self._lag_s))
 
-    def look_at(self, partition: Partition, now: float) -> None:
-        """Propose another ISR if this one is not right."""
-        wanted = partition.wanted_isr(now, self._lag_s)
+    def caught_up(self, partition: Partition, follower: int) -> None:
+        """A follower that is not in the ISR has just fetched: let it in if it lacks nothing."""
+        self._change(partition, partition.grown(follower))
+
+    def _change(self, partition: Partition, wanted: frozenset[int] | None) -> None:
         if wanted is not None:
             self._jobs.append((partition, partition.propose(wanted), partition.leader_epoch))
             if len(self._workers) < AT_A_TIME:

@@ -182,19 +182,23 @@ class Replica:
         follower.leader_end, follower.fetched_at, follower.end = end, now, offset
         return id in self._others and self.advance()
 
-    def wanted_isr(self, now: float, lag: float) -> frozenset[int] | None:
-        """The ISR as it should be, if it should change: without who fell behind, with who caught up."""
+    def shrunk(self, now: float, lag: float) -> frozenset[int] | None:
+        """The ISR without those who have not caught up for too long; None if it is right as it is."""
         if not self.leading or self.pending is not None:
             return None
-        least = max(self.high_watermark, self.epoch_start)
-        wanted = {self.me}
-        for id, follower in self.followers.items():
-            if id in self.isr:
-                if now - follower.caught_up_at <= lag:
-                    wanted.add(id)
-            elif follower.end >= least and now - follower.fetched_at <= lag:
-                wanted.add(id)
-        return None if wanted == self.isr else frozenset(wanted)
+        behind = {id for id, follower in self.followers.items() if id in self.isr and now - follower.caught_up_at > lag}
+        return self.isr - behind if behind else None
+
+    def grown(self, id: int) -> frozenset[int] | None:
+        """The ISR with the follower that has just fetched; None if it lacks something, or is in it.
+
+        Only a follower that is fetching may come in: what one had that is silent may be gone, with its disk.
+        """
+        if not self.leading or self.pending is not None or id in self.isr:
+            return None
+        if self.followers[id].end < max(self.high_watermark, self.epoch_start):
+            return None
+        return self.isr | {id}
 
     def propose(self, isr: frozenset[int]) -> tuple[int, ...]:
         """The ISR is about to be written to ZooKeeper: until it is known what became of it, both count.
@@ -207,6 +211,8 @@ class Replica:
 
     def settle(self, isr: Iterable[int], version: int) -> bool:
         """ZooKeeper holds this ISR; says whether the high watermark moved."""
+        if version < self.version:
+            return False
         self.isr, self.version, self.pending = frozenset(isr), version, None
         self._count()
         return self.advance()

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from kafka_classic.testing.broker import BrokerDied, BrokerProcess
 from kafka_classic.testing.keeper import Keeper
@@ -104,7 +105,7 @@ class LocalCluster:
         own = self.zookeeper_server
         return (own is not None and own.alive()) or any(broker.alive() for broker in self.brokers)
 
-    def start(self, timeout: float = 60.0) -> LocalCluster:
+    def start(self, timeout: float = 60.0) -> Self:
         """Start ZooKeeper, then all brokers side by side, and wait until each serves and knows all the others."""
         self._check_not_running()
         self.dir.mkdir(parents=True, exist_ok=True)
@@ -165,7 +166,7 @@ class LocalCluster:
             self._keeper.close()
         self._ports.release_all()
 
-    def __enter__(self) -> LocalCluster:
+    def __enter__(self) -> Self:
         return self.start() if not self.alive() else self
 
     def __exit__(

@@ -46,9 +46,9 @@ class NeverCuts(Replica):
 class ExpandsToHighWatermark(Replica):
     """A new leader, whose high watermark is still old, takes one in that lacks what the leader before acknowledged."""
 
-    def wanted_isr(self, now: float, lag: float) -> frozenset[int] | None:
+    def grown(self, id: int) -> frozenset[int] | None:
         self.epoch_start = 0
-        return super().wanted_isr(now, lag)
+        return super().grown(id)
 
 
 class RemembersEnds(Replica):

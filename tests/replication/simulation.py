@@ -211,13 +211,16 @@ class Cluster:
                 return
             isr = tuple(id for id in self.replicas if id in replica.pending)
         else:
-            wanted = replica.wanted_isr(self.now + broker.skew, LAG)
+            wanted = replica.shrunk(self.now + broker.skew, LAG)
             if wanted is None:
                 return
             isr = replica.propose(wanted)
+        self._write_isr(broker, isr)
+
+    def _write_isr(self, broker: Broker, isr: tuple[int, ...]) -> None:
         self.token += 1
         broker.writing = self.token
-        state = State(broker.id, replica.leader_epoch, isr, replica.version)
+        state = State(broker.id, broker.replica.leader_epoch, isr, broker.replica.version)
         self.network.append(WriteIsr(None, broker.id, self.token, state))
 
     def change_isr(self, a: int, b: int) -> None:
@@ -403,6 +406,9 @@ class Cluster:
             self.network.append(Refused(message.by, message.token, diverged=True))
             return
         replica.fetched(message.by, offset, self.now + broker.skew)
+        grown = replica.grown(message.by)
+        if grown is not None:
+            self._write_isr(broker, replica.propose(grown))
         entries = log.entries[offset : offset + 3]
         self.network.append(Fetched(message.by, message.token, offset, entries, replica.high_watermark))
 

@@ -95,7 +95,7 @@ def test_a_leader_that_goes_on_keeps_what_it_knows_of_those_in_the_isr_alone() -
     append(leading)
     assert leading.take(told(epoch=6, isr=(1, 2)), 102.0) is Taken.LEADS
     assert (leading.followers[2].end, leading.followers[3].end, leading.epoch_start) == (2, -1, 2)
-    assert leading.wanted_isr(102.0, LAG) is None  # 3 has yet to say where it is
+    assert leading.grown(3) is None  # it has yet to say where it is
 
 
 def test_a_leader_that_missed_an_epoch_believes_nothing_it_knew() -> None:
@@ -181,9 +181,9 @@ def test_the_isr_shrinks_by_those_who_have_not_caught_up_for_too_long() -> None:
     append(leading, 4)
     leading.fetched(2, 4, 105.0)
     leading.fetched(3, 1, 110.0)  # it fetches, and does not keep up
-    assert leading.wanted_isr(110.0, LAG) is None
-    assert leading.wanted_isr(110.5, LAG) == frozenset({1, 2})
-    assert leading.wanted_isr(116.0, LAG) == frozenset({1})
+    assert leading.shrunk(110.0, LAG) is None
+    assert leading.shrunk(110.5, LAG) == frozenset({1, 2})
+    assert leading.shrunk(116.0, LAG) == frozenset({1})
 
 
 def test_one_who_has_all_that_is_committed_comes_into_the_isr() -> None:
@@ -191,29 +191,38 @@ def test_one_who_has_all_that_is_committed_comes_into_the_isr() -> None:
     append(leading, 4)
     leading.fetched(2, 3, 101.0)
     leading.fetched(3, 2, 101.0)
-    assert leading.wanted_isr(101.0, LAG) is None
+    assert leading.grown(3) is None
     leading.fetched(3, 3, 102.0)
-    assert leading.wanted_isr(102.0, LAG) == frozenset({1, 2, 3})
-    leading.fetched(2, 4, 109.0)
-    leading.fetched(3, 4, 109.0)
-    assert leading.wanted_isr(119.5, LAG) == frozenset({1})  # and not one that no longer asks
+    assert leading.grown(3) == frozenset({1, 2, 3})
+    assert leading.grown(2) is None  # it is in it
 
 
 def test_a_new_leader_takes_in_none_that_lacks_what_the_one_before_may_have_acknowledged() -> None:
     leading = leader(1, 1, 1, 1, isr=(1, 2), high_watermark=2)
     leading.fetched(3, 3, 101.0)
-    assert leading.wanted_isr(101.0, LAG) is None
+    assert leading.grown(3) is None
     leading.fetched(3, 4, 101.0)
-    assert leading.wanted_isr(101.0, LAG) == frozenset({1, 2, 3})
+    assert leading.grown(3) == frozenset({1, 2, 3})
 
 
 def test_nothing_is_proposed_while_something_is_being_written_or_another_leads() -> None:
-    leading = leader()
-    leading.propose(frozenset({1, 2}))
-    assert leading.wanted_isr(200.0, LAG) is None
+    leading = leader(isr=(1, 2))
+    leading.fetched(3, 0, 100.0)
+    leading.propose(frozenset({1}))
+    assert leading.shrunk(200.0, LAG) is None
+    assert leading.grown(3) is None
+    leading.settle((1, 2), leading.version)
+    assert leading.grown(3) == frozenset({1, 2, 3})
     following = replica()
     following.take(told(2), 100.0)
-    assert following.wanted_isr(200.0, LAG) is None
+    assert following.shrunk(200.0, LAG) is None
+    assert following.grown(3) is None
+
+
+def test_what_zookeeper_held_before_does_not_settle_what_it_holds_now() -> None:
+    leading = leader()
+    assert not leading.settle((1,), leading.version - 1)
+    assert leading.isr == frozenset({1, 2, 3})
 
 
 # --- where the histories part

@@ -14,8 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from kafka_classic.testing.faults import FaultyCluster
-from kafka_classic.testing.losses import ACKS, FAULTS, SETTINGS, Cell, measure
+from kafka_classic.testing.losses import ACKS, FAULTS, Cell, measure
 
 WORDS = {
     "lagging": "leader killed, followers behind but in sync",
@@ -30,11 +29,10 @@ def main() -> int:
     options = parser.parse_args()
     progress = Console(stderr=True)
     cells: dict[tuple[str, str, bool], Cell] = {}
-    with tempfile.TemporaryDirectory() as folder, FaultyCluster(Path(folder), 3, SETTINGS) as cluster:
+    with tempfile.TemporaryDirectory() as folder:
         for fault in FAULTS:
             with progress.status(WORDS[fault]):
-                cluster.mend()
-                cells.update({(c.fault, c.acks, c.unclean): c for c in measure(cluster, fault)})
+                cells.update({(c.fault, c.acks, c.unclean): c for c in measure(Path(folder) / fault, fault)})
     if options.json:
         print("\n".join(json.dumps(cell._asdict()) for cell in cells.values()))
         return 0

@@ -15,6 +15,7 @@ confluent-kafka kafka-python`): nothing here shares code with the brokers under 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -189,19 +190,15 @@ class Load:
 
     def _once(self, name: str) -> None:
         """A producer that sends each record once, whatever the answer."""
-        from kafka import KafkaProducer
         from kafka.errors import KafkaError
 
-        producer = KafkaProducer(
-            bootstrap_servers=self._bootstrap,
+        producer = plain_producer(
+            self._bootstrap,
+            self._acks,
+            PATIENCE_MS,
             client_id=name,
-            acks=self._acks if self._acks == "all" else int(self._acks),
-            retries=0,
-            enable_idempotence=False,
             max_in_flight_requests_per_connection=1,
             linger_ms=5,
-            request_timeout_ms=PATIENCE_MS,
-            delivery_timeout_ms=2 * PATIENCE_MS,
             max_block_ms=DELIVERY_MS,
             metadata_max_age_ms=1000,
             reconnect_backoff_max_ms=500,
@@ -286,6 +283,22 @@ class Load:
                         self._history.seen.setdefault(where, set()).add(message.value().decode())
         finally:
             consumer.close()
+
+
+def plain_producer(bootstrap: str, acks: str, patience_ms: int, **settings: Any) -> Any:
+    """kafka-python's producer, sending everything once and saying nothing of the faults that it meets."""
+    from kafka import KafkaProducer
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    return KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks=acks if acks == "all" else int(acks),
+        retries=0,
+        enable_idempotence=False,
+        request_timeout_ms=patience_ms,
+        delivery_timeout_ms=2 * patience_ms,
+        **settings,
+    )
 
 
 def _consumer(bootstrap: str, name: str, topic: str, partitions: Iterable[int]) -> Any:

@@ -17,14 +17,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_classic.testing.checker import read_all
+from kafka_classic.testing.checker import plain_producer, read_all
 from kafka_classic.testing.faults import ZOOKEEPER, FaultyCluster
 
 ACKS = ("0", "1", "all")
-# A follower counts as in sync for this long after it was cut off: long enough to write, short enough to wait for.
-SETTINGS = {"zookeeper.session.timeout.ms": "2000", "replica.lag.time.max.ms": "6000"}
+SETTINGS = {"zookeeper.session.timeout.ms": "2000"}
 HEALTHY, AT_RISK = 20, 50
 LEADER, FOLLOWERS = 0, (1, 2)
 PATIENCE_MS = 4000
@@ -44,8 +44,6 @@ class _Topic:
     """A topic of one partition, led by broker 0, and the producer that writes to it."""
 
     def __init__(self, cluster: FaultyCluster, acks: str, unclean: bool) -> None:
-        from kafka import KafkaProducer
-
         from kafka_classic.zk.topics import TopicRegistry
 
         self.cluster, self.acks, self.unclean = cluster, acks, unclean
@@ -56,14 +54,7 @@ class _Topic:
         registry.create(self.name, {0: (LEADER, *FOLLOWERS)}, configs, uuid.uuid4())
         cluster.until_whole([self.name], 1)
         self._sent = 0
-        self._producer = KafkaProducer(
-            bootstrap_servers=cluster.bootstrap,
-            acks=acks if acks == "all" else int(acks),
-            retries=0,
-            enable_idempotence=False,
-            request_timeout_ms=PATIENCE_MS,
-            delivery_timeout_ms=2 * PATIENCE_MS,
-        )
+        self._producer = plain_producer(cluster.bootstrap, acks, PATIENCE_MS)
 
     def write(self, count: int) -> None:
         """Send so many records and note which are acknowledged."""
@@ -81,25 +72,51 @@ class _Topic:
             except KafkaError:
                 pass  # told that it may not be there
 
+    def read(self) -> set[str]:
+        return set(read_all(self.cluster.bootstrap, self.name, 1).values())
+
     def close(self) -> None:
         self._producer.close(PATIENCE_MS / 1000)
+
+    def taken_over(self) -> None:
+        """Wait until a follower leads and knows it: what the old leader still had on its way comes too late then."""
+        from kafka_classic.client.admin import LATEST, list_offsets
+        from kafka_classic.client.cluster import Cluster
+
+        def knows() -> bool:
+            with Cluster(",".join(self.cluster.brokers[id].proxy for id in FOLLOWERS)) as client:
+                if client.leader(self.name, 0) not in FOLLOWERS:
+                    return False
+                return bool(list_offsets(client, {(self.name, 0): LATEST}))
+
+        self.cluster.until(self.led_by(*FOLLOWERS), f"a follower leads {self.name}")
+        self.cluster.until(knows, f"a follower knows that it leads {self.name}")
 
     def led_by(self, *brokers: int) -> Callable[[], bool]:
         return lambda: self.cluster.leader(self.name, 0) in brokers
 
 
-def measure(cluster: FaultyCluster, fault: str) -> list[Cell]:
-    """Break a whole cluster of three in one way, under all six ways to write at once."""
+def measure(dir: Path, fault: str) -> list[Cell]:
+    """Break a cluster of three in one way, under all six ways to write at once."""
+    # A follower counts as in sync for so long after it was cut off: to write meanwhile, or to wait for the end of it.
+    lag = "2000" if fault == "alone" else "60000"
+    with FaultyCluster(dir, 3, SETTINGS | {"replica.lag.time.max.ms": lag}) as cluster:
+        return _measure(cluster, fault)
+
+
+def _measure(cluster: FaultyCluster, fault: str) -> list[Cell]:
     topics = [_Topic(cluster, acks, unclean) for acks in ACKS for unclean in (False, True)]
     try:
         _write(topics, HEALTHY)
+        for topic in topics:
+            # With acks=0 they may still be on their way.
+            cluster.until(lambda topic=topic: len(topic.read()) == HEALTHY, f"{HEALTHY} records in {topic.name}")  # type: ignore[misc]
         FAULTS[fault](cluster, topics)
         cluster.mend()
         cluster.until_whole([topic.name for topic in topics], 1)
         cells = []
         for topic in topics:
-            there = set(read_all(cluster.bootstrap, topic.name, 1).values())
-            lost = len(topic.acknowledged - there)
+            lost = len(topic.acknowledged - topic.read())
             cells.append(Cell(fault, topic.acks, topic.unclean, len(topic.acknowledged), lost))
         return cells
     finally:
@@ -125,9 +142,8 @@ def _lagging(cluster: FaultyCluster, topics: list[_Topic]) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = [pool.submit(topic.write, AT_RISK) for topic in topics if topic.acks == "all"]
         cluster.kill(LEADER)
-        cluster.heal()
         for topic in topics:
-            cluster.until(topic.led_by(*FOLLOWERS), f"a follower leads {topic.name}")
+            topic.taken_over()
         for one in waiting:
             one.result()
 
@@ -138,10 +154,11 @@ def _alone(cluster: FaultyCluster, topics: list[_Topic]) -> None:
         cluster.until(lambda topic=topic: cluster.in_sync(topic.name, 0) == (LEADER,), "the leader alone")  # type: ignore[misc]
     _write(topics, AT_RISK)
     cluster.kill(LEADER)
-    cluster.heal()
     for topic in topics:
-        wanted = FOLLOWERS if topic.unclean else (-1,)
-        cluster.until(topic.led_by(*wanted), f"{topic.name} is led by one of {wanted}")
+        if topic.unclean:
+            topic.taken_over()
+        else:
+            cluster.until(topic.led_by(-1), f"nobody leads {topic.name}")
 
 
 def _partition(cluster: FaultyCluster, topics: list[_Topic]) -> None:
@@ -149,7 +166,7 @@ def _partition(cluster: FaultyCluster, topics: list[_Topic]) -> None:
     cluster.cut(LEADER, ZOOKEEPER)
     _write(topics, AT_RISK)
     for topic in topics:
-        cluster.until(topic.led_by(*FOLLOWERS), f"a follower leads {topic.name}")
+        topic.taken_over()
 
 
 FAULTS: dict[str, Callable[[FaultyCluster, list[_Topic]], None]] = {

@@ -35,4 +35,6 @@ def cluster(breakable: FaultyCluster) -> FaultyCluster:
 
 @pytest.fixture
 def seed() -> int:
-    return int(os.environ.get("KAFKA_CLASSIC_FAULT_SEED") or random.randrange(1 << 32))
+    chosen = int(os.environ.get("KAFKA_CLASSIC_FAULT_SEED") or random.randrange(1 << 32))
+    print(f"replay with KAFKA_CLASSIC_FAULT_SEED={chosen}")  # pytest shows it with what failed
+    return chosen

@@ -61,10 +61,13 @@ def leader_cut_from_followers(scene: Scene) -> None:
 
 
 def follower_slow(scene: Scene) -> None:
+    """Slow towards all others, because leadership may move meanwhile: even to the slow one, and they fall behind."""
     leader = scene.leader
     follower = scene.rng.choice([id for id in scene.in_sync if id != leader])
-    scene.cluster.slow(follower, leader, bytes_per_second=200)
-    scene.cluster.until(lambda: follower not in scene.in_sync, f"broker {follower} out of sync")
+    for other in scene.cluster.brokers:
+        if other.id != follower:
+            scene.cluster.slow(follower, other.id, bytes_per_second=200)
+    scene.cluster.until(lambda: len(scene.in_sync) < len(scene.cluster.brokers), f"broker {follower} out of sync")
 
 
 def controller_killed(scene: Scene) -> None:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kafka_classic.testing.faults import FaultyCluster
-from kafka_classic.testing.losses import AT_RISK, FAULTS, HEALTHY, SETTINGS, admitted, measure
-
-
-@pytest.fixture(scope="module")
-def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
-    with FaultyCluster(tmp_path_factory.mktemp("losses"), 3, SETTINGS) as cluster:
-        yield cluster
+from kafka_classic.testing.losses import AT_RISK, FAULTS, HEALTHY, admitted, measure
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_lost_is_what_the_design_admits(frail: FaultyCluster, fault: str) -> None:
-    frail.mend()
-    cells = measure(frail, fault)
+def test_what_is_lost_is_what_the_design_admits(tmp_path: Path, fault: str) -> None:
+    cells = measure(tmp_path, fault)
     assert [(cell.acks, cell.unclean) for cell in cells if cell.lost] == [
         (cell.acks, cell.unclean) for cell in cells if admitted(cell)
     ], cells
@@ -27,4 +19,4 @@ def test_what_is_lost_is_what_the_design_admits(frail: FaultyCluster, fault: str
         assert cell.acknowledged >= HEALTHY
         # What was written while the followers were held back, and nothing that they had. (A fetch that was answered as
         # the network was cut may have carried the first of it.)
-        assert 0 <= cell.lost <= AT_RISK
+        assert 0 <= cell.lost <= AT_RISK, cell

@@ -81,7 +81,9 @@ class TestAcks:
         assert produce(raw, kafka_topic, batch(b"x"), acks=acks)[0] == Error.invalid_required_acks.value
         assert values(raw, kafka_topic) == []
 
-    def test_min_insync_replicas_asks_for_no_more_replicas_than_there_are(self, raw: Raw, topic_with: MakeTopic) -> None:
+    def test_min_insync_replicas_asks_for_no_more_replicas_than_there_are(
+        self, raw: Raw, topic_with: MakeTopic
+    ) -> None:
         topic = topic_with(configs={"min.insync.replicas": "2"})
         assert produce(raw, topic, batch(b"x"), acks=-1)[0] == 0
         assert values(raw, topic) == [b"x"]

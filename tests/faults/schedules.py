@@ -52,12 +52,12 @@ def leader_cut_from_zookeeper(scene: Scene) -> None:
 
 
 def leader_cut_from_followers(scene: Scene) -> None:
-    """It keeps its session, so it leads on alone, and may acknowledge nothing."""
+    """It keeps its session, so it leads on alone and may acknowledge nothing; or it has just handed over, and is out."""
     leader = scene.leader
     for other in scene.cluster.brokers:
         if other.id != leader:
             scene.cluster.cut(leader, other.id)
-    scene.cluster.until(lambda: scene.in_sync == (leader,), f"broker {leader} alone in sync")
+    scene.cluster.until(lambda: scene.in_sync == (leader,) or leader not in scene.in_sync, f"broker {leader} alone")
 
 
 def follower_slow(scene: Scene) -> None:

@@ -52,7 +52,7 @@ def leader_cut_from_zookeeper(scene: Scene) -> None:
 
 
 def leader_cut_from_followers(scene: Scene) -> None:
-    """It keeps its session, so it leads on alone and may acknowledge nothing; or it has just handed over, and is out."""
+    """It keeps its session, so it leads on alone and acknowledges nothing; or it has just handed over, and is out."""
     leader = scene.leader
     for other in scene.cluster.brokers:
         if other.id != leader:

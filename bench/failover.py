@@ -23,6 +23,7 @@ from typing import NamedTuple
 from kafka_classic.client.admin import NewTopic, create_topics, describe_topics
 from kafka_classic.client.backoff import Backoff
 from kafka_classic.client.cluster import Cluster
+from kafka_classic.client.controlling import Election, elect_leaders
 from kafka_classic.client.writer import Writer
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.zk.brokers import BrokerInfo, BrokerRegistry
@@ -70,9 +71,14 @@ class Registered:
 
 
 def whole(client: Cluster, brokers: int) -> bool:
-    """Whether every partition has all its replicas in sync, and its preferred leader or any."""
+    """Whether every partition has all its replicas in sync and its preferred leader, so that all lead a third."""
     (topic,) = describe_topics(client, [TOPIC])
-    return all(p.leader >= 0 and len(p.isr) == brokers for p in topic.partitions)
+    if not all(len(p.isr) == brokers for p in topic.partitions):
+        return False
+    strays = [(TOPIC, p.index) for p in topic.partitions if p.leader != p.replicas[0]]
+    if strays:
+        elect_leaders(client, Election.PREFERRED, strays)
+    return not strays
 
 
 def wait_until_whole(client: Cluster, brokers: int) -> None:

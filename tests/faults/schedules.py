@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from kafka_classic.client.cluster import Cluster
+from kafka_classic.client.controlling import alter_reassignments, list_reassignments
 from kafka_classic.testing.faults import ZOOKEEPER, FaultyCluster
 
 PARTITIONS = 3
@@ -105,6 +107,19 @@ def disk_wiped(scene: Scene) -> None:
     scene.cluster.brokers[victim].start()
 
 
+def replicas_moved(scene: Scene) -> None:
+    """No fault, but a partition that goes to other brokers under load: to two of them, and back to all."""
+    cluster, moving = scene.cluster, (scene.topic, scene.partition)
+    ids = [broker.id for broker in cluster.brokers]
+    with Cluster(cluster.bootstrap) as client:
+        for count in (2, 3):
+            scene.rng.shuffle(ids)
+            wanted = tuple(ids[:count])
+            assert alter_reassignments(client, {moving: wanted}) == {moving: None}
+            cluster.until(lambda: not list_reassignments(client, [moving]), f"{moving} on {wanted}")
+            cluster.until(lambda wanted=wanted: set(scene.in_sync) == set(wanted), f"{moving} in sync on {wanted}")  # type: ignore[misc]
+
+
 SCHEDULES: tuple[Callable[[Scene], None], ...] = (
     leader_killed,
     leader_paused,
@@ -116,4 +131,5 @@ SCHEDULES: tuple[Callable[[Scene], None], ...] = (
     zookeeper_restarted,
     rolling_restart,
     disk_wiped,
+    replicas_moved,
 )

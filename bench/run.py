@@ -14,9 +14,16 @@ from pathlib import Path
 PROGRAMS = {
     "records.py": ("--repeats", "5"),
     "log.py": ("--quick",),
+    "compaction.py": ("--quick",),
     "wire.py": ("--quick",),
     "broker.py": ("--quick",),
+    "producer.py": ("--quick",),
+    "consumer.py": ("--quick",),
     "failover.py": ("--quick",),
+    "rebalance.py": ("--quick",),
+    "groups.py": ("--quick",),
+    "audit.py": ("--quick",),
+    "spark.py": ("--quick",),
 }
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -20,8 +22,14 @@ MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+# The topic in which the brokers keep what groups commit; nobody else writes to it.
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 # Empty: consumers read from the leader. Kafka's own class name is taken too.
 SELECTORS = ("", "RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
+
+POLICIES = ("delete", "compact")
 
 
 class SettingsError(ValueError):
@@ -35,6 +43,7 @@ class Kind(IntEnum):
     STRING = 2
     INT = 3
     LONG = 5
+    DOUBLE = 6
     LIST = 7
 
 
@@ -46,8 +55,8 @@ class Setting:
     kind: Kind
     default: Any
     doc: str
-    low: int | None
-    high: int | None
+    low: float | None
+    high: float | None
     choices: tuple[str, ...]
     synonym: str
 
@@ -63,12 +72,18 @@ class Setting:
                 raise SettingsError(f"{self.name} must be one of {', '.join(self.choices)}, not {text!r}")
             return text
         if self.kind is Kind.LIST:
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            parts = tuple(part.strip() for part in text.split(",") if part.strip())
+            if self.choices and not (parts and set(parts) <= set(self.choices)):
+                raise SettingsError(f"{self.name} must be one or more of {', '.join(self.choices)}, not {text!r}")
+            return parts
+        number: int | float
         try:
-            number = int(text)
+            number = float(text) if self.kind is Kind.DOUBLE else int(text)
         except ValueError:
-            raise SettingsError(f"{self.name} must be a whole number, not {text!r}") from None
-        if (self.low is not None and number < self.low) or (self.high is not None and number > self.high):
+            what = "number" if self.kind is Kind.DOUBLE else "whole number"
+            raise SettingsError(f"{self.name} must be a {what}, not {text!r}") from None
+        low, high = (-math.inf if self.low is None else self.low), (math.inf if self.high is None else self.high)
+        if not low <= number <= high:
             raise SettingsError(f"{self.name} must be from {self.low} to {self.high}, not {number}")
         return number
 
@@ -83,18 +98,22 @@ def setting(
     default: Any,
     doc: str,
     *,
-    low: int | None = None,
-    high: int | None = None,
+    low: float | None = None,
+    high: float | None = None,
     choices: tuple[str, ...] = (),
     synonym: str = "",
 ) -> Any:
     return field(default=default, metadata={"doc": doc, "range": (low, high), "choices": choices, "synonym": synonym})
 
 
-def _describe(cls: type) -> dict[str, Setting]:
+_KINDS = {"bool": Kind.BOOLEAN, "str": Kind.STRING, "float": Kind.DOUBLE, "tuple[str, ...]": Kind.LIST}
+
+
+def describe(cls: type) -> dict[str, Setting]:
+    """The settings of a dataclass whose fields were all made by setting(), under Kafka's names."""
     found = {}
     for f in dataclasses.fields(cls):
-        kind = {"bool": Kind.BOOLEAN, "str": Kind.STRING, "tuple[str, ...]": Kind.LIST}.get(str(f.type), Kind.INT)
+        kind = _KINDS.get(str(f.type), Kind.INT)
         low, high = f.metadata["range"]
         if kind is Kind.INT:
             if high is None:
@@ -113,13 +132,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _parsed(table: Mapping[str, Setting], given: Mapping[str, str], what: str) -> dict[str, Any]:
+def parsed(table: Mapping[str, Setting], given: Mapping[str, str], what: str) -> dict[str, Any]:
+    """The typed values by the names of their fields; a SettingsError names the nearest right name."""
     values = {}
     for name, text in given.items():
         if name not in table:
             raise SettingsError(f"unknown {what} setting {name}{nearest(name, table)}")
         values[name.replace(".", "_")] = table[name].parse(text)
     return values
+
+
+def as_text(given: Mapping[str, Any]) -> dict[str, str]:
+    """What a program passes, by Kafka's names with dots or underscores: values of their type, or as text."""
+    return {
+        name.replace("_", "."): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +157,20 @@ class TopicSettings:
     TABLE: ClassVar[dict[str, Setting]]
 
     classic: bool = setting(False, "Offsets are byte positions and messages are exposed once flushed, as in the paper.")
-    cleanup_policy: str = setting("delete", "What happens to old segments.", choices=("delete",))
+    cleanup_policy: tuple[str, ...] = setting(
+        ("delete",),
+        "What happens to old records: `delete` by age and size, `compact` to the last of each key; or both.",
+        choices=POLICIES,
+        synonym="log.cleanup.policy",
+    )
     compression_type: str = setting(
         "producer",
         "The codec on disk; `producer` keeps what the producer chose.",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         synonym="compression.type",
+    )
+    delete_retention_ms: int = setting(
+        DAY_MS, "How long a compacted topic keeps tombstones.", synonym="log.cleaner.delete.retention.ms"
     )
     flush_messages: int = setting(
         MAX_LONG, "Messages after which the log is flushed.", low=1, synonym="log.flush.interval.messages"
@@ -142,6 +178,9 @@ class TopicSettings:
     flush_ms: int = setting(MAX_LONG, "Milliseconds after which the log is flushed.", synonym="log.flush.interval.ms")
     index_interval_bytes: int = setting(
         4096, "Bytes of log between two index entries.", low=1, synonym="log.index.interval.bytes"
+    )
+    max_compaction_lag_ms: int = setting(
+        MAX_LONG, "Age at which a record is compacted in any case.", low=1, synonym="log.cleaner.max.compaction.lag.ms"
     )
     max_message_bytes: int = setting(1_048_588, "The largest batch accepted.", synonym="message.max.bytes")
     message_timestamp_after_max_ms: int = setting(
@@ -157,6 +196,16 @@ class TopicSettings:
         "Whose clock a record's timestamp is: the producer's or the broker's.",
         choices=("CreateTime", "LogAppendTime"),
         synonym="log.message.timestamp.type",
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        0.5,
+        "Share of a log's bytes not compacted yet at which it is compacted.",
+        low=0.0,
+        high=1.0,
+        synonym="log.cleaner.min.cleanable.ratio",
+    )
+    min_compaction_lag_ms: int = setting(
+        0, "Age below which a record is not compacted.", synonym="log.cleaner.min.compaction.lag.ms"
     )
     min_insync_replicas: int = setting(
         1, "In-sync replicas that acks=all asks for.", low=1, synonym="min.insync.replicas"
@@ -186,13 +235,26 @@ class TopicSettings:
                 values[name.replace(".", "_")] = getattr(broker, known.synonym.replace(".", "_"))
         if given.get("classic", "").lower() == "true":
             values.update(CLASSIC_DEFAULTS)
-        values.update(_parsed(cls.TABLE, given, "topic"))
-        return cls(**values)
+        values.update(parsed(cls.TABLE, given, "topic"))
+        settings = cls(**values)
+        if settings.classic and settings.compacts:
+            raise SettingsError("cleanup.policy of a classic topic must be delete: its offsets are byte positions")
+        if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
+            raise SettingsError(
+                f"min.compaction.lag.ms ({settings.min_compaction_lag_ms}) must not be above "
+                f"max.compaction.lag.ms ({settings.max_compaction_lag_ms})"
+            )
+        return settings
+
+    @property
+    def compacts(self) -> bool:
+        """Whether only the last record of each key is kept in the end."""
+        return "compact" in self.cleanup_policy
 
 
 # The paper exposes a message only once it is flushed (P5), so a classic topic must flush often to be of use: the 0.7
-# release flushed every 500 messages; we wait at most a fifth of a second for the 500.
-CLASSIC_DEFAULTS = {"flush_messages": 500, "flush_ms": 200}
+# release flushed every 500 messages; we wait at most a fifth of a second for the 500. It is never compacted.
+CLASSIC_DEFAULTS = {"flush_messages": 500, "flush_ms": 200, "cleanup_policy": ("delete",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +324,27 @@ class BrokerSettings:
         "producer", "Default codec on disk.", choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
     )
     message_max_bytes: int = setting(1_048_588, "The largest batch accepted.")
+    log_cleaner_enable: bool = setting(True, "Whether topics with cleanup.policy=compact are compacted.")
+    log_cleaner_threads: int = setting(1, "Logs compacted at a time.", low=1)
+    log_cleaner_dedupe_buffer_size: int = setting(
+        128 << 20, "Bytes of memory in which all threads together remember keys.", low=1, high=MAX_LONG
+    )
+    log_cleaner_io_buffer_size: int = setting(
+        512 << 10, "Bytes of memory that all threads together read and write with.", low=1
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        sys.float_info.max, "Bytes that compaction reads and writes a second, all threads together.", low=0.0
+    )
+    log_cleaner_backoff_ms: int = setting(15_000, "How long to wait when there is nothing to compact.")
+    log_cleaner_min_cleanable_ratio: float = setting(
+        0.5, "Share of a log's bytes not compacted yet at which it is compacted.", low=0.0, high=1.0
+    )
+    log_cleaner_delete_retention_ms: int = setting(DAY_MS, "How long compacted topics keep tombstones.")
+    log_cleaner_min_compaction_lag_ms: int = setting(0, "Age below which a record is not compacted.")
+    log_cleaner_max_compaction_lag_ms: int = setting(MAX_LONG, "Age at which a record is compacted in any case.", low=1)
+    log_cleanup_policy: tuple[str, ...] = setting(
+        ("delete",), "What happens to old records of topics that do not say.", choices=POLICIES
+    )
     log_flush_interval_messages: int = setting(MAX_LONG, "Messages after which a log is flushed.", low=1)
     log_flush_interval_ms: int = setting(MAX_LONG, "Milliseconds after which a log is flushed.")
     log_flush_offset_checkpoint_interval_ms: int = setting(60_000, "How often the recovery points are saved.", low=1)
@@ -280,6 +363,26 @@ class BrokerSettings:
     log_segment_bytes: int = setting(1 << 30, "Size of a segment file (P4).", low=14)
     producer_id_expiration_ms: int = setting(DAY_MS, "Silence after which a producer's state is dropped.", low=1)
 
+    group_initial_rebalance_delay_ms: int = setting(
+        3000, "How long the first rebalance of an empty group waits for more members.", high=MAX_INT
+    )
+    group_min_session_timeout_ms: int = setting(6000, "The shortest session timeout of a member.", high=MAX_INT)
+    group_max_session_timeout_ms: int = setting(1_800_000, "The longest session timeout of a member.", high=MAX_INT)
+    group_max_size: int = setting(MAX_INT, "The most members of a group.", low=1)
+    offset_metadata_max_bytes: int = setting(
+        4096, "The most text that may be committed with an offset.", high=2**15 - 1
+    )
+    offsets_commit_timeout_ms: int = setting(
+        5000, "How long a commit may take until all in-sync replicas have it.", low=1, high=MAX_INT
+    )
+    offsets_retention_minutes: int = setting(
+        7 * 24 * 60, "How long the offsets of a group without members are kept.", low=1
+    )
+    offsets_retention_check_interval_ms: int = setting(600_000, "How often that is looked at.", low=1)
+    offsets_topic_num_partitions: int = setting(50, "Partitions of __consumer_offsets.", low=1)
+    offsets_topic_replication_factor: int = setting(3, "Replicas of __consumer_offsets.", low=1, high=2**15 - 1)
+    offsets_topic_segment_bytes: int = setting(100 << 20, "Size of a segment file of __consumer_offsets.", low=14)
+
     @classmethod
     def load(cls, given: Mapping[str, str]) -> Self:
         """The settings in `given` over the defaults; older names of Kafka's are understood."""
@@ -293,12 +396,14 @@ class BrokerSettings:
                 modern[newer] = str(number if number < 0 else number * factor) if factor else text
             else:
                 modern[name] = text
-        settings = cls(**_parsed(cls.TABLE, modern, "broker"))
+        settings = cls(**parsed(cls.TABLE, modern, "broker"))
         settings.endpoints()
         settings.advertised()
         inter_broker = settings.inter_broker_listener_name.upper()
         if inter_broker and inter_broker not in {e.name for e in settings.endpoints()}:
             raise SettingsError(f"inter.broker.listener.name names {inter_broker}, which listeners does not")
+        if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
+            raise SettingsError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
         if settings.broker_id < 0:
             raise SettingsError("broker.id must be 0 or more")
         return settings
@@ -364,8 +469,8 @@ _OLDER = {
     "log.roll.hours": ("log.roll.ms", HOUR_MS),
 }
 
-TopicSettings.TABLE = _describe(TopicSettings)
-BrokerSettings.TABLE = _describe(BrokerSettings)
+TopicSettings.TABLE = describe(TopicSettings)
+BrokerSettings.TABLE = describe(BrokerSettings)
 
 
 def read_properties(path: Path) -> dict[str, str]:

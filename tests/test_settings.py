@@ -69,6 +69,35 @@ def test_a_classic_topic_flushes_often_as_it_shows_only_what_is_flushed() -> Non
     assert TopicSettings.load(BrokerSettings(), {"classic": "true", "flush.messages": "1"}).flush_messages == 1
 
 
+def test_a_topic_may_be_compacted_and_deletes_too() -> None:
+    topic = TopicSettings.load(BrokerSettings(), {"cleanup.policy": "compact, delete"})
+    assert topic.cleanup_policy == ("compact", "delete")
+    assert topic.compacts
+    assert not TopicSettings.load(BrokerSettings(), {}).compacts
+    broker = BrokerSettings.load({"log.cleanup.policy": "compact", "log.cleaner.min.cleanable.ratio": "0.1"})
+    assert TopicSettings.load(broker, {}).compacts
+    assert TopicSettings.load(broker, {}).min_cleanable_dirty_ratio == 0.1
+    assert not TopicSettings.load(broker, {"classic": "true"}).compacts
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"cleanup.policy": "compress"}, "one or more of delete, compact, not 'compress'"),
+        ({"cleanup.policy": ""}, "one or more of delete, compact"),
+        ({"cleanup.policy": "compact", "classic": "true"}, "classic topic must be delete"),
+        ({"min.cleanable.dirty.ratio": "1.5"}, "from 0.0 to 1.0"),
+        ({"min.cleanable.dirty.ratio": "nan"}, "from 0.0 to 1.0"),
+        ({"min.cleanable.dirty.ratio": "half"}, "must be a number"),
+        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}, r"lag.ms \(10\) must not be above"),
+        ({"max.compaction.lag.ms": "0"}, "from 1"),
+    ],
+)
+def test_a_wrong_setting_of_compaction_is_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        TopicSettings.load(BrokerSettings(), given)
+
+
 def test_every_topic_default_names_a_broker_setting() -> None:
     for known in TopicSettings.TABLE.values():
         assert not known.synonym or known.synonym in BrokerSettings.TABLE

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +64,15 @@ class BrokerInfo:
 
 def _protocol(listener: str) -> str:
     return listener if listener in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL") else "PLAINTEXT"
+
+
+def bootstrap_of(brokers: Mapping[int, BrokerInfo]) -> str:
+    """The addresses of these brokers, as a bootstrap list."""
+    return ",".join(
+        f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
+        for one in brokers.values()
+        if one.port > 0
+    )
 
 
 def _setter(event: Any) -> Callable[[Any], None]:

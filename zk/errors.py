@@ -5,6 +5,18 @@ class ZooKeeperUnreachable(ConnectionError):
     """No answer within the session timeout. A write that ended so may still be done by ZooKeeper later."""
 
 
+class SessionReplaced(ZooKeeperUnreachable):
+    """The session in which this was begun has expired: what it held is gone, and nothing was written."""
+
+
+class ConsumerIdTaken(RuntimeError):
+    """Another live session is registered under this consumer id."""
+
+
+class GroupNotEmpty(RuntimeError):
+    """Consumers are registered in the group."""
+
+
 class VersionConflict(RuntimeError):
     """Somebody else changed the znode since it was read: read it again and decide anew."""
 

@@ -3,6 +3,7 @@
 import importlib
 import logging
 import random
+from collections.abc import Callable
 from typing import Any, Literal
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -21,11 +22,28 @@ def make_handler(name: HandlerName) -> Any:
     raise ValueError(f"unknown handler {name!r}: choose 'threading' or 'gevent'")
 
 
+def tell_granted_timeout(client: Any, tell: Callable[[float], None]) -> None:
+    """Has `tell(seconds)` called with the session timeout that a server grants, which may be less than was asked for.
+
+    kazoo keeps it to itself, but for the time it waits for an answer, which is two thirds of it.
+    """
+    connect = client._connection._connect
+
+    def connect_and_tell(*args: Any, **named: Any) -> Any:
+        read_timeout_ms, connect_timeout_ms = connect(*args, **named)
+        tell(read_timeout_ms * 1.5 / 1000)
+        return read_timeout_ms, connect_timeout_ms
+
+    client._connection._connect = connect_and_tell
+
+
 def resolve_names_beside_the_loop(client: Any, handler: HandlerName) -> None:
     """Lets gevent's resolver look names up: kazoo asks the C library, and a slow name server would stop the hub."""
     if handler != "gevent":
         return
     resolver: Any = importlib.import_module("kazoo.handlers.gevent").socket
+
+    unresolved: set[str] = set()  # said once, not at every attempt of an hour without a name server
 
     def expand() -> list[tuple[str, str, int]]:
         found: list[tuple[str, str, int]] = []
@@ -33,8 +51,11 @@ def resolve_names_beside_the_loop(client: Any, handler: HandlerName) -> None:
             try:
                 answers = resolver.getaddrinfo(host.strip(), port, 0, 0, resolver.IPPROTO_TCP)
             except OSError as error:
-                log.warning("cannot resolve ZooKeeper's host %s: %s", host, error)
+                if host not in unresolved:
+                    unresolved.add(host)
+                    log.warning("cannot resolve ZooKeeper's host %s: %s", host, error)
                 continue
+            unresolved.discard(host)
             found += [(host, address[4][0], address[4][1]) for address in answers]
         random.shuffle(found)  # as kazoo does: the brokers of a cluster spread over its servers
         return found

@@ -85,12 +85,24 @@ def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
 
 
+def group(name: str) -> str:
+    return f"{CONSUMERS}/{name}"
+
+
 def consumer_ids(group: str) -> str:
     return f"{CONSUMERS}/{group}/ids"
 
 
 def consumer_id(group: str, consumer: str) -> str:
     return f"{CONSUMERS}/{group}/ids/{consumer}"
+
+
+def group_owners(group: str) -> str:
+    return f"{CONSUMERS}/{group}/owners"
+
+
+def group_offsets(group: str) -> str:
+    return f"{CONSUMERS}/{group}/offsets"
 
 
 def owners(group: str, topic: str) -> str:

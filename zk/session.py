@@ -32,14 +32,21 @@ from kazoo.exceptions import (
 from kazoo.retry import KazooRetry
 
 from kafka_classic.zk.errors import ZooKeeperUnreachable
-from kafka_classic.zk.handlers import HandlerName, make_handler, resolve_names_beside_the_loop
+from kafka_classic.zk.handlers import (
+    HandlerName,
+    make_handler,
+    resolve_names_beside_the_loop,
+    tell_granted_timeout,
+)
 
 log = logging.getLogger(__name__)
 _kazoo_log = logging.getLogger("kafka_classic.zk.kazoo")
 _kazoo_log.setLevel(logging.ERROR)  # it warns at every try to reconnect; this file says what the state is, once
 
 SESSION_TIMEOUT_S = 18.0  # Kafka's zookeeper.session.timeout.ms
-TRANSIENT = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)
+# Under load kazoo has called closed what was away only, and came back.
+TRANSIENT = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError, SessionExpiredError)
+RENEWAL_PAUSE_S = 0.2
 
 
 class SessionState(Enum):
@@ -67,6 +74,9 @@ class Session:
             logger=_kazoo_log,
         )
         resolve_names_beside_the_loop(self.client, handler)
+        # ZooKeeper's own bounds (maxSessionTimeout) may cut what was asked for.
+        self.granted_s = timeout_s
+        tell_granted_timeout(self.client, self._granted)
         self.client.add_listener(self._on_kazoo_state)
         self._state = SessionState.LOST
         self._in_doubt_since: float | None = None
@@ -162,6 +172,13 @@ class Session:
         if end in self._at_close:
             self._at_close.remove(end)
 
+    def _granted(self, seconds: float) -> None:
+        if seconds < self.timeout_s and seconds != self.granted_s:
+            log.warning(
+                "ZooKeeper at %s grants a session timeout of %g s in place of %g s", self.hosts, seconds, self.timeout_s
+            )
+        self.granted_s = seconds
+
     def _on_kazoo_state(self, kazoo_state: str) -> None:
         state = SessionState(kazoo_state)
         self._state = state
@@ -193,6 +210,7 @@ class Session:
                     hook()
                 except ZooKeeperUnreachable as error:
                     log.warning("ZooKeeper went away during a renewal, trying again: %s", error)
+                    self.handler.sleep_func(RENEWAL_PAUSE_S)
                     self._renewed.set()
                     break
                 except Exception:
@@ -213,9 +231,9 @@ class Session:
             self.await_results((result,), deadline)
             try:
                 return result.get_nowait()
-            except ConnectionClosedError:
-                raise ZooKeeperUnreachable(f"the session with ZooKeeper at {self.hosts} is closed") from None
             except TRANSIENT as error:
+                if self._closing:
+                    raise ZooKeeperUnreachable(f"the session with ZooKeeper at {self.hosts} is closed") from None
                 if time.monotonic() + pause > deadline:
                     raise self._unreachable() from error
             self.handler.sleep_func(pause)

@@ -4,8 +4,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 
+from kafka_classic.zk.errors import SessionReplaced, ZooKeeperUnreachable
 from kafka_classic.zk.session import TRANSIENT, Session
 
 # kazoo wakes its loop through a socket pair that holds a few hundred bytes: more requests in flight than that and
@@ -59,12 +65,13 @@ class Znodes:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.operations = 0  # requests asked for so far; a transaction is one
         self._client = session.client
 
     def get(self, path: str, watch: Watcher | None = None) -> Node | None:
         """The znode, None if there is none; then no watch is left either."""
         try:
-            return _node(*self.session.call(self._client.get_async, path, watch))
+            return _node(*self._call(self._client.get_async, path, watch))
         except NoNodeError:
             return None
 
@@ -73,7 +80,7 @@ class Znodes:
         return [None if found is None else _node(*found) for found in self._many(self._client.get_async, paths, watch)]
 
     def exists(self, path: str, watch: Watcher | None = None) -> bool:
-        return self.session.call(self._client.exists_async, path, watch) is not None
+        return self._call(self._client.exists_async, path, watch) is not None
 
     def children(self, path: str, watch: Watcher | None = None) -> list[str] | None:
         """The names of the children, None if the znode itself is not there."""
@@ -83,7 +90,7 @@ class Znodes:
     def children_and_node(self, path: str, watch: Watcher | None = None) -> tuple[list[str], Node] | None:
         """The children with the state of their parent at that very moment (its data is not read)."""
         try:
-            names, stat = self.session.call(self._client.get_children_async, path, watch, include_data=True)
+            names, stat = self._call(self._client.get_children_async, path, watch, include_data=True)
         except NoNodeError:
             return None
         return names, _node(b"", stat)
@@ -95,7 +102,7 @@ class Znodes:
         """Creates the znode and its parents; False if it was there (or a lost answer's first try created it)."""
         while True:
             try:
-                self.session.call(self._client.create_async, path, data, ephemeral=ephemeral)
+                self._call(self._client.create_async, path, data, ephemeral=ephemeral)
                 return True
             except NodeExistsError:
                 return False
@@ -115,12 +122,12 @@ class Znodes:
 
     def set(self, path: str, data: bytes, version: int = -1) -> Node:
         """Writes and returns the new state; raises kazoo's BadVersionError and NoNodeError."""
-        return _node(data, self.session.call(self._client.set_async, path, data, version))
+        return _node(data, self._call(self._client.set_async, path, data, version))
 
     def delete(self, path: str, version: int = -1) -> bool:
         """False if there was none."""
         try:
-            self.session.call(self._client.delete_async, path, version)
+            self._call(self._client.delete_async, path, version)
         except NoNodeError:
             return False
         return True
@@ -150,29 +157,58 @@ class Znodes:
 
     def transact_many(self, transactions: Iterable[Iterable[Operation]]) -> list[list[Any]]:
         """The results of each transaction, in order, many in flight; `failure` finds what stood in the way of one."""
-        todo = {number: list(operations) for number, operations in enumerate(transactions)}
+        todo = [list(operations) for operations in transactions]
+        return self._many(lambda number: self._begin(todo[number]), range(len(todo)))
 
-        def begin(number: int) -> Any:
-            transaction = self._client.transaction()
-            for operation in todo[number]:
-                match operation:
-                    case Create(path, data, sequence, ephemeral):
-                        transaction.create(path, data, ephemeral=ephemeral, sequence=sequence)
-                    case Delete(path, version):
-                        transaction.delete(path, version)
-                    case SetData(path, data, version):
-                        transaction.set_data(path, data, version)
-                    case Check(path, version):
-                        transaction.check(path, version)
-            return transaction.commit_async()
+    def transact_once(self, transactions: Iterable[Iterable[Operation]], session_id: int) -> list[list[Any] | None]:
+        """As transact_many, in this session or not at all, and never tried again: None is a lost answer, done or not.
 
-        return self._many(begin, [*todo])
+        What deletes somebody's znode when it is done a second time must go this way.
+        """
+        todo = [list(operations) for operations in transactions]
+        done: list[list[Any] | None] = []
+        for start in range(0, len(todo), IN_FLIGHT):
+            now = self.session.session_id
+            if now is None:
+                raise ZooKeeperUnreachable(f"the connection to ZooKeeper at {self.session.hosts} is away")
+            if now != session_id:
+                raise SessionReplaced(f"session {session_id:#x} with ZooKeeper at {self.session.hosts} has expired")
+            some = todo[start : start + IN_FLIGHT]
+            self.operations += len(some)
+            deadline = time.monotonic() + self.session.timeout_s
+            asked = [self._begin(operations) for operations in some]
+            self.session.await_results(asked, deadline)
+            for result in asked:
+                try:
+                    done.append(result.get_nowait())
+                except TRANSIENT:
+                    done.append(None)
+        return done
+
+    def _begin(self, operations: Sequence[Operation]) -> Any:
+        transaction = self._client.transaction()
+        for operation in operations:
+            match operation:
+                case Create(path, data, sequence, ephemeral):
+                    transaction.create(path, data, ephemeral=ephemeral, sequence=sequence)
+                case Delete(path, version):
+                    transaction.delete(path, version)
+                case SetData(path, data, version):
+                    transaction.set_data(path, data, version)
+                case Check(path, version):
+                    transaction.check(path, version)
+        return transaction.commit_async()
+
+    def _call(self, begin: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        self.operations += 1
+        return self.session.call(begin, *args, **named)
 
     def _many(self, begin: Callable[..., Any], paths: Sequence[Any], *args: Any) -> list[Any]:
         """One result a path; None where the znode is not there, or (of a create) was there already."""
         done: list[Any] = []
         for start in range(0, len(paths), IN_FLIGHT):
             some = paths[start : start + IN_FLIGHT]
+            self.operations += len(some)
             deadline = time.monotonic() + self.session.timeout_s
             asked = [begin(path, *args) for path in some]
             self.session.await_results(asked, deadline)

@@ -15,7 +15,9 @@ import gevent
 from gevent.event import Event
 
 from kafka_classic.broker.cluster_view import ClusterView
+from kafka_classic.broker.compactor import Compactor
 from kafka_classic.broker.configs import Configs
+from kafka_classic.broker.coordination import Coordination
 from kafka_classic.broker.fence import Fence
 from kafka_classic.broker.fetch_sessions import FetchSessions
 from kafka_classic.broker.flushing import Flusher
@@ -48,6 +50,7 @@ log = logging.getLogger(__name__)
 
 HAND_OVER_S = 10.0  # for the controller to move leadership away
 HAND_OVER_PAUSE_S = 0.2  # before it is asked again, growing up to controlled.shutdown.retry.backoff.ms
+DESERTED_S = 2.0  # of a follower's silence, on top of what it takes to ask again
 LEAVE_S = 5.0  # how long a stop waits for ZooKeeper; without it the registration ends with the session
 
 
@@ -102,7 +105,11 @@ class Broker:
         self._load()
         self._ends.callback(self._close_logs)
         self._ends.callback(self.flusher.stop)
-        self.fence = Fence(self.session, self._wake_all)
+        patience_s = 2 * settings.replica_fetch_wait_max_ms / 1000 + DESERTED_S
+        self.fence = Fence(self.session, self._wake_all, patience_s)
+        self.coordination = Coordination(self)
+        self.hosted.on_leadership = self.coordination.on_leadership
+        self._ends.callback(self.coordination.stop)
         self.in_sync = InSync(
             PartitionStates(self.session), IsrChanges(self.session).tell, settings.replica_lag_time_max_ms / 1000
         )
@@ -110,6 +117,7 @@ class Broker:
         self._ends.callback(self.fetchers.stop)
         self.config_registry.watch(self._config_changed)
         self._ends.callback(Housekeeping(self).stop)
+        self._ends.callback(Compactor(self).stop)
         self.view.serve_as(info)
         self.server.serve()
         self._ends.callback(self.server.close)  # before the logs
@@ -139,6 +147,7 @@ class Broker:
     def _hand_over(self) -> None:
         """Have the controller move what is led here to others, so that producers hardly notice the stop."""
         settings = self.settings
+        began = time.monotonic()
         body = control.ControlledShutdownRequest(broker_id=settings.broker_id, broker_epoch=self.mandates.broker_epoch)
         for attempt in range(settings.controlled_shutdown_max_retries + 1):
             if attempt:
@@ -159,11 +168,12 @@ class Broker:
                 continue
             if answer.error_code is Error.none and not answer.remaining_partitions:
                 self._wait_until_followed()
+                log.info("others lead what was led here, after %.0f ms", (time.monotonic() - began) * 1000)
                 return
         log.warning("stopping though this broker still leads partitions that others hold too")
 
     def _leads_for_others(self) -> bool:
-        return any(partition.leading and partition.replicated for partition in self.hosted)
+        return any(p.leading and p.replicated and p.log.failed is None for p in self.hosted)
 
     def _wait_until_followed(self) -> None:
         """The controller has decided; its word to this broker comes a moment later."""
@@ -198,7 +208,8 @@ class Broker:
         return other.host, other.port
 
     def _registered_again(self, info: BrokerInfo) -> None:
-        self.mandates.broker_epoch = max(self.mandates.broker_epoch, info.epoch)
+        self.mandates.registered(info.epoch)
+        self.fence.registered(info.epoch)
 
     def _refused(self, error: BrokerIdTaken) -> None:
         """Another broker took this one's id while its session was gone: there cannot be two."""

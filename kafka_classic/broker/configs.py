@@ -17,7 +17,7 @@ from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConf
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
 from kafka_classic.broker.unhurried import Unhurried
-from kafka_classic.settings import BrokerSettings, Setting, SettingsError, TopicSettings, nearest
+from kafka_classic.settings import BrokerSettings, Kind, Setting, SettingsError, TopicSettings, nearest
 from kafka_classic.wire.errors import Error, KafkaError
 from kafka_classic.zk.errors import VersionConflict
 
@@ -89,6 +89,8 @@ class Configs:
             self._check_topic(resource_name)
             return self.topic_rows(self._broker.hosted.overrides(resource_name))
         if resource_type == BROKER:
+            if not resource_name:
+                return []  # the defaults of all brokers that were set while they ran, of which there are none
             if resource_name != str(self._broker.settings.broker_id):
                 raise KafkaError(Error.invalid_request, f"ask broker {resource_name} itself for its settings")
             return self.broker_rows()
@@ -128,6 +130,8 @@ class Configs:
                 given.pop(key, None)
             elif operation == SET and value is not None:
                 given[key] = value
+            elif operation in (APPEND, SUBTRACT) and value is not None and self._is_list(key):
+                given[key] = self._listed(given, key, operation, value)
             else:
                 raise KafkaError(Error.invalid_config, f"{key} holds one value: it can be set or deleted")
         try:
@@ -139,6 +143,20 @@ class Configs:
                 Error.invalid_config, "classic is chosen when a topic is created, as its offsets depend on it"
             )
         return given
+
+    @staticmethod
+    def _is_list(key: str) -> bool:
+        return key in TopicSettings.TABLE and TopicSettings.TABLE[key].kind is Kind.LIST
+
+    def _listed(self, given: dict[str, str], key: str, operation: int, value: str) -> str:
+        """A list that some of `value` is added to, or taken from; what was not set for the topic is the default."""
+        known = TopicSettings.TABLE[key]
+        default = getattr(self._broker.settings, known.synonym.replace(".", "_")) if known.synonym else known.default
+        parts = [part.strip() for part in given.get(key, known.text(default)).split(",")]
+        changed = [part.strip() for part in value.split(",")]
+        if operation == APPEND:
+            return ",".join([*parts, *(part for part in changed if part not in parts)])
+        return ",".join(part for part in parts if part not in changed)
 
     def _check_topic(self, name: str) -> None:
         if not self._broker.topics.valid_name(name):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from crc32c import crc32c
 
+from kafka_classic.broker.large import LargeRequest
 from kafka_classic.broker.produce import FALL_BACK, ProducePlan
 from kafka_classic.log.log import FileSlice
 from kafka_classic.records.batch import HEADER_SIZE
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 FRAME = Struct(">iIi").unpack_from  # size, api key and version, correlation id
 RECORDS = Struct(">iqiibIhiqqqhii").unpack_from  # the records' length and the first batch's header
 SIZE = Struct(">i").unpack_from
-PRODUCE, FETCH = Api.PRODUCE.value, Api.FETCH.value
+PRODUCE, FETCH, HEARTBEAT = Api.PRODUCE.value, Api.FETCH.value, Api.HEARTBEAT.value
 SMALLEST = HEADER_SIZE + 7  # a batch of one empty record
 LARGE = 1 << 16  # a request above this is received into a buffer of its own
 A_LITTLE = 4096
@@ -50,8 +51,6 @@ MORE = socket.MSG_MORE
 class Connection:
     __slots__ = (
         "_large",
-        "_large_have",
-        "_large_size",
         "_out",
         "_plan",
         "_plans",
@@ -63,12 +62,14 @@ class Connection:
         "_turn",
         "_writer",
         "active",
+        "client_id",
         "closed",
         "delayed",
         "idle",
         "listener",
         "muted",
         "peer",
+        "version",
     )
 
     def __init__(self, server: Server, sock: socket.socket, peer: str, listener: str) -> None:
@@ -77,10 +78,10 @@ class Connection:
         self._turn = server.turn
         self.peer = peer
         self.listener = listener
+        self.client_id: str | None = None  # by which the request calls itself that a greenlet handles now …
+        self.version = 0  # … and the version of it
         self._rest = b""
-        self._large: bytearray | None = None
-        self._large_have = 0
-        self._large_size = 0
+        self._large: LargeRequest | None = None
         self._room = 0  # how much to receive of the next request; 0 is all there is
         self._out: deque[Any] = deque()
         self._plan: ProducePlan | None = None
@@ -153,36 +154,27 @@ class Connection:
     def _begin_large(self, first: memoryview, size: int) -> None:
         if not self._fits(size):
             return
-        buffer = self._server.borrow(size)
         # Whoever sends one large request sends another: all that is received of it with this buffer must be moved.
         self._room = A_LITTLE
-        have = len(first)
-        buffer[4 : 4 + have] = first
-        buffer[:4] = size.to_bytes(4, "big")
-        self._large, self._large_size, self._large_have = buffer, size + 4, have + 4
+        self._large = LargeRequest(self._server, size, first)
         if self._server.starved():
             self._server.wait_for_room(self)
             self._reader.stop()
 
-    def _receive_large(self, buffer: bytearray) -> None:
-        have, size = self._large_have, self._large_size
-        if have == len(buffer):
-            # Grown as bytes arrive, so that a length alone takes no memory.
-            self._large = buffer = self._server.grow(buffer, size)
-        with memoryview(buffer) as view, view[have : min(size, len(buffer))] as free:
-            count = self._sock.recv_into(free)
-        if count == 0:
+    def _receive_large(self, large: LargeRequest) -> None:
+        if not large.receive(self._sock):
             self.close()
             return
-        self._large_have = have = have + count
-        if have < size:
+        if not large.whole:
             return
         self._large = None
-        with memoryview(buffer) as view:
-            self._process(buffer, view, size)
-            if self._turn.answers or self._turn.dirty:
-                self._turn.end()  # before the buffer is lent to another
-        self._server.give_back(buffer)
+        try:
+            with memoryview(large.buffer) as view:
+                self._process(large.buffer, view, large.size)
+                if self._turn.answers or self._turn.dirty:
+                    self._turn.end()  # before the buffer is lent to another
+        finally:
+            large.give_back()
 
     def _fits(self, size: int) -> bool:
         if 8 <= size <= self._server.max_request:
@@ -307,6 +299,10 @@ class Connection:
                     return
             if api == FETCH:
                 self._server.fetch(self, header, buf, stop)
+                return
+            if api == HEARTBEAT:
+                # It waits for nothing, and comes all the time from every member of every group: no greenlet.
+                self.send(self._server.answer(self, header, buf, stop))
                 return
         except UnsupportedVersion as unsupported:
             if self._turn.answers:
@@ -463,7 +459,7 @@ class Connection:
         self._plans.clear()
         self._plan = None
         if self._large is not None:
-            self._server.give_back(self._large)
+            self._large.give_back()
             self._large = None
         if self.delayed is not None:
             self.delayed.cancel()

@@ -14,6 +14,9 @@ from kafka_classic.broker.controlling import (
     list_partition_reassignments,
 )
 from kafka_classic.broker.coordinators import find_coordinator
+from kafka_classic.broker.group_admin import delete_groups, describe_groups, list_groups
+from kafka_classic.broker.group_members import heartbeat, join_group, leave_group, sync_group
+from kafka_classic.broker.group_offsets import offset_commit, offset_delete, offset_fetch
 from kafka_classic.broker.log_dirs import describe_log_dirs
 from kafka_classic.broker.metadata import describe_cluster, metadata
 from kafka_classic.broker.offsets import delete_records, list_offsets, offset_for_leader_epoch
@@ -33,6 +36,16 @@ HANDLERS: dict[Api, Handler] = {
     Api.METADATA: metadata,
     Api.DESCRIBE_CLUSTER: describe_cluster,
     Api.FIND_COORDINATOR: find_coordinator,
+    Api.JOIN_GROUP: join_group,
+    Api.SYNC_GROUP: sync_group,
+    Api.HEARTBEAT: heartbeat,
+    Api.LEAVE_GROUP: leave_group,
+    Api.LIST_GROUPS: list_groups,
+    Api.DESCRIBE_GROUPS: describe_groups,
+    Api.DELETE_GROUPS: delete_groups,
+    Api.OFFSET_COMMIT: offset_commit,
+    Api.OFFSET_FETCH: offset_fetch,
+    Api.OFFSET_DELETE: offset_delete,
     Api.LIST_OFFSETS: list_offsets,
     Api.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     Api.DELETE_RECORDS: delete_records,

@@ -37,6 +37,7 @@ class HostedPartitions:
         self._named: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._configs: dict[str, dict[str, str]] = {}
+        self.on_leadership: Callable[[Partition], None] = lambda _: None  # told of what is led, followed or gone now
 
     def find(self, topic: str | UUID, index: int) -> tuple[Partition | None, Error]:
         """The partition, or why it is not here."""
@@ -75,10 +76,10 @@ class HostedPartitions:
                 partition.tell_time(int(time.time() * 1000))
 
     def _readable(self, topic: str, given: dict[str, str]) -> dict[str, str]:
-        found = {}
-        for name, text in given.items():
+        found: dict[str, str] = {}
+        for name, text in sorted(given.items()):  # classic first: other settings must go with it, not it with them
             try:
-                TopicSettings.load(self._settings, {name: text})
+                TopicSettings.load(self._settings, {**found, name: text})
                 found[name] = text
             except SettingsError as error:
                 log.warning("topic %s: %s; its default is used", topic, error)
@@ -109,8 +110,10 @@ class HostedPartitions:
                 return Error.stale_controller_epoch
             case Taken.LEADS:
                 self._fetchers.forget(partition)
+                self.on_leadership(partition)
             case Taken.FOLLOWS:
                 self._fetchers.follow(partition)
+                self.on_leadership(partition)
             case Taken.SAME:
                 pass
         return Error.none
@@ -161,6 +164,7 @@ class HostedPartitions:
         partition.gone = True
         partition.refresh()
         partition.wake()
+        self.on_leadership(partition)
 
     def _drop(self, key: tuple[str, int], partition: Partition) -> None:
         self._let_go(key, partition)

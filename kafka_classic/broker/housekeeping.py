@@ -26,6 +26,8 @@ class Housekeeping:
         settings = broker.settings
         self._greenlets = [
             gevent.spawn(self._every, 1.0, self._tell_time),
+            gevent.spawn(self._every, 1.0, self._resign),
+            gevent.spawn(self._every, 1.0, self._send_on),
             gevent.spawn(self._every, settings.log_retention_check_interval_ms / 1000, self._retain),
             gevent.spawn(self._every, settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint),
             gevent.spawn(self._every, settings.replica_high_watermark_checkpoint_interval_ms / 1000, self._save_marks),
@@ -50,6 +52,19 @@ class Housekeeping:
         now_ms = int(self._broker.clock() * 1000)
         for partition in self._broker.hosted:
             partition.tell_time(now_ms)
+
+    def _resign(self) -> None:
+        """Let others lead what this broker's disk cannot hold."""
+        for partition in self._broker.hosted:
+            if partition.log.failed is not None and partition.leading:
+                self._broker.in_sync.resign(partition)
+
+    def _send_on(self) -> None:
+        """Let producers that wait here for followers look for them where they have gone."""
+        fence = self._broker.fence
+        for partition in self._broker.hosted if fence.closed else ():
+            if fence.deserted(partition):
+                partition.wake()
 
     def _retain(self) -> None:
         """Delete what is older or more than the topic keeps (P11)."""

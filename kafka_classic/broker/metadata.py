@@ -15,6 +15,7 @@ from kio.schema.metadata.v13.request import MetadataRequest
 from kafka_classic.broker.cluster_view import PartitionView, TopicView
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.unhurried import Unhurried
+from kafka_classic.settings import INTERNAL_TOPICS
 from kafka_classic.wire.errors import Error
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def metadata(broker: Broker, connection: Connection, request: MetadataRequest) -
             failed = broker.topics.create_missing(missing, Deadline(CREATION_WAIT_S))
     if request.topics is None:
         every = [view.topics[name] for name in sorted(view.topics)]
-        topics = Unhurried(_topic, every)
+        topics = Unhurried(partial(_topic, broker), every)
     else:
         topics = Unhurried(lambda row: _one(broker, row.name, row.topic_id, failed), request.topics)
     return M.MetadataResponse(
@@ -84,12 +85,12 @@ def _one(broker: Broker, name: str | None, topic_id: Any, failed: dict[str, Erro
         known = view.names.get(topic_id)
         if known is None:
             return _failed(None, topic_id, Error.unknown_topic_id)
-        return _topic(view.topics[known])
+        return _topic(broker, view.topics[known])
     if name is None:
         return _failed(None, topic_id, Error.unknown_topic_id)
     info = view.topics.get(name)
     if info is not None:
-        return _topic(info)
+        return _topic(broker, info)
     unknown = Error.unknown_topic_or_partition if broker.topics.valid_name(name) else Error.invalid_topic_exception
     return _failed(name, None, failed.get(name, unknown))
 
@@ -98,15 +99,28 @@ def _failed(name: str | None, topic_id: Any, code: Error) -> Any:
     return M.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(info: TopicView) -> Any:
-    partitions = Unhurried(partial(_partition, info.partitions), sorted(info.partitions))
+def _topic(broker: Broker, info: TopicView) -> Any:
+    deserted = _deserted(broker, info) if broker.fence.closed else frozenset()
+    partitions = Unhurried(partial(_partition, info.partitions, deserted), sorted(info.partitions))
     return M.MetadataResponseTopic(
-        error_code=Error.none, name=info.name, topic_id=info.topic_id, is_internal=False, partitions=partitions
+        error_code=Error.none,
+        name=info.name,
+        topic_id=info.topic_id,
+        is_internal=info.name in INTERNAL_TOPICS,
+        partitions=partitions,
     )
 
 
-def _partition(partitions: Mapping[int, PartitionView], index: int) -> Any:
+def _deserted(broker: Broker, info: TopicView) -> frozenset[int]:
+    """The partitions that this broker was told to lead, and that another leads by now: who, it cannot tell."""
+    found = ((index, broker.hosted.find(info.name, index)[0]) for index in info.partitions)
+    return frozenset(index for index, one in found if one is not None and broker.fence.deserted(one))
+
+
+def _partition(partitions: Mapping[int, PartitionView], deserted: frozenset[int], index: int) -> Any:
     leader, epoch, isr, replicas, offline = partitions[index]
+    if index in deserted:
+        leader = -1
     return M.MetadataResponsePartition(
         error_code=Error.none if leader >= 0 else Error.leader_not_available,
         partition_index=index,

@@ -60,17 +60,18 @@ def list_offsets(broker: Broker, connection: Connection, request: ListOffsetsReq
 
 
 def _listed_topic(broker: Broker, topic: ListOffsetsTopic) -> Any:
-    rows = Unhurried(partial(_listed, broker, topic.name), topic.partitions)
+    rows = Unhurried(partial(listed, broker, topic.name), topic.partitions)
     return L.ListOffsetsTopicResponse(name=topic.name, partitions=rows)
 
 
-def _listed(broker: Broker, topic: str, row: ListOffsetsPartition) -> Any:
+def listed(broker: Broker, topic: str, row: ListOffsetsPartition) -> Any:
+    """The answer for one partition."""
     partition, code = broker.hosted.lead(topic, row.partition_index)
     offset = timestamp = -1
     if partition is not None:
         code = fenced(partition, row.current_leader_epoch)
         if row.timestamp < EARLIEST_PENDING_UPLOAD:
-            code = Error.invalid_request
+            code = Error.unsupported_version  # a later Kafka may know what it means
         if row.timestamp == LATEST and partition.fresh:
             code = Error.offset_not_available  # the leader before may have told consumers more
         if code is Error.none:

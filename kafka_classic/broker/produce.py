@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from kafka_classic.broker.reshape import reshape
+from kafka_classic.broker.reshape import check_keys, reshape
 from kafka_classic.log.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,
@@ -29,7 +29,7 @@ from kafka_classic.records.batch import (
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.walk import count_records
 from kafka_classic.replication.partition import SLOW, UNLESS_ALL, Partition
-from kafka_classic.settings import TopicSettings
+from kafka_classic.settings import INTERNAL_TOPICS, TopicSettings
 from kafka_classic.wire.bodies import RequestHeader
 from kafka_classic.wire.errors import Error
 from kafka_classic.wire.produce import read_produce, write_produce_response
@@ -51,6 +51,10 @@ FALL_BACK = (
     StorageError,
 )
 
+# Whoever repairs the brokers' own topics by hand calls itself so, as in Kafka.
+ADMIN_CLIENT = "__admin_client"
+INTERNAL = "only brokers write to this topic"
+DESERTED = "this broker has lost ZooKeeper and a follower: another leads by now"
 ZSTD_SINCE = 7  # the version of Produce that may carry zstd
 
 
@@ -159,8 +163,12 @@ def produce(
             partition, error = hosted.lead(topic, index)
             if partition is None:
                 row.append(Outcome(index, None, error))
+            elif partition.topic in INTERNAL_TOPICS and header.client_id != ADMIN_CLIENT:
+                row.append(Outcome(index, None, Error.invalid_topic_exception, message=INTERNAL))
             elif request.transactional_id is not None:
                 row.append(Outcome(index, None, Error.transactional_id_authorization_failed))
+            elif request.acks == -1 and fence.deserted(partition):
+                row.append(Outcome(index, None, Error.not_leader_or_follower, message=DESERTED))
             else:
                 row.append(_append(partition, turn, view[at:end], index, version, request.acks))
         outcomes.append((topic, row))
@@ -186,9 +194,11 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
     """Check one partition's batches, all before any is staged, then stage them."""
     if partition.log.failed is not None:
         return Outcome(index, partition, Error.kafka_storage_error)
-    if acks == -1 and len(partition.isr) < partition.min_isr:
-        return Outcome(index, None, Error.not_enough_replicas, message=_too_few(partition))
     now_ms = int(time.time() * 1000)
+    if acks == -1 and len(partition.isr) < partition.min_isr:
+        there = _is_there(partition, view, version, now_ms)
+        lack = Error.not_enough_replicas_after_append if there else Error.not_enough_replicas
+        return Outcome(index, None, lack, message=_too_few(partition))
     try:
         batches = _checked(partition, view, version, now_ms)
     except UnsupportedMagic as error:
@@ -224,6 +234,21 @@ def _append(partition: Partition, turn: Turn, view: memoryview, index: int, vers
     return Outcome(index, partition, Error.none, first, appended_at)
 
 
+def _is_there(partition: Partition, view: memoryview, version: int, now_ms: int) -> bool:
+    """Whether this came before and was written.
+
+    NOT_ENOUGH_REPLICAS says that it was not, and a client that believes it may give the same records other numbers.
+    """
+    try:
+        for _, header in _checked(partition, view, version, now_ms):
+            partition.log.producers.check(header)
+    except DuplicateSequence:
+        return True
+    except (UnsupportedMagic, CorruptBatch, InvalidRecord, Refused, OutOfOrderSequence, InvalidProducerEpoch):
+        pass  # refused for the lack of replicas, and told of this once there are enough
+    return False
+
+
 def _too_few(partition: Partition) -> str:
     return f"{len(partition.isr)} replicas are in sync, fewer than min.insync.replicas={partition.min_isr}"
 
@@ -231,10 +256,21 @@ def _too_few(partition: Partition) -> str:
 class DelayedProduce:
     """acks=all, from the write to the answer: waits until all who are in sync have the batches, or its time is over.
 
-    Nothing else waits for it but its own connection, whose requests are handled one after the other.
+    Nothing else waits for it but its own connection, whose requests are handled one after the other. What became of a
+    partition is settled once: one whose leadership went may lead again while others are waited for, without the batch.
     """
 
-    __slots__ = ("_connection", "_done", "_fence", "_header", "_outcomes", "_timeout_ms", "_timer", "_waits")
+    __slots__ = (
+        "_connection",
+        "_done",
+        "_fence",
+        "_header",
+        "_outcomes",
+        "_settled",
+        "_timeout_ms",
+        "_timer",
+        "_waits",
+    )
 
     def __init__(
         self,
@@ -249,7 +285,8 @@ class DelayedProduce:
         self._header = header
         self._outcomes = outcomes
         self._timeout_ms = timeout_ms
-        self._waits: list[tuple[Partition, int]] = []
+        self._waits: dict[Partition, int] = {}  # up to where all must have it
+        self._settled: dict[Partition, tuple[Error, str | None]] = {}
         self._timer: Any = None
         self._done = False
         connection.mute()
@@ -261,10 +298,10 @@ class DelayedProduce:
             return
         written = {o.partition for _, row in self._outcomes for o in row if o.partition is not None and not o.error}
         # To the log's end rather than the batches': of a batch that was there before, only that is known.
-        self._waits = [(partition, partition.log.end_offset) for partition in written]
+        self._waits = {partition: partition.log.end_offset for partition in written}
         if self._attempt(False):
             return
-        for partition, _ in self._waits:
+        for partition in self._waits:
             partition.waiters[self] = None
         self._timer = loop.timer(max(self._timeout_ms, 0) / 1000)
         self._timer.start(self._expire)
@@ -276,7 +313,7 @@ class DelayedProduce:
     def cancel(self) -> None:
         """Wait no longer: answered, or the connection is gone."""
         self._done = True
-        for partition, _ in self._waits:
+        for partition in self._waits:
             partition.waiters.pop(self, None)
         if self._timer is not None:
             self._timer.close()
@@ -287,38 +324,45 @@ class DelayedProduce:
             self._attempt(True)
 
     def _attempt(self, final: bool) -> bool:
-        found: dict[Partition, tuple[Error, str | None]] = {}
-        for partition, end in self._waits:
-            known = self._reached(partition, end)
+        for partition, end in [*self._waits.items()]:
+            known = reached(self._fence, partition, end)
+            if known is None and self._fence.deserted(partition):
+                # A client that is told of the time that is over comes back here, as it knows no better: for minutes.
+                known = Error.not_leader_or_follower, DESERTED
             if known is None:
                 if not final:
-                    return False
+                    continue
                 known = Error.request_timed_out, "not all replicas in sync had it in time; it may yet be there"
-            found[partition] = known
+            self._settled[partition] = known
+            del self._waits[partition]
+            partition.waiters.pop(self, None)
+        if self._waits:
+            return False
         self.cancel()
         for _, row in self._outcomes:
             for n, outcome in enumerate(row):
-                if outcome.partition in found and not outcome.error:
-                    error, message = found[outcome.partition]
+                if outcome.partition in self._settled and not outcome.error:
+                    error, message = self._settled[outcome.partition]
                     if error is not Error.none:
                         row[n] = outcome._replace(error=error, base_offset=-1, message=message)
         answer = Produced(self._header.api_version, self._outcomes).answer(self._header.correlation_id, 0)
         self._connection.unmute([answer])
         return True
 
-    def _reached(self, partition: Partition, end: int) -> tuple[Error, str | None] | None:
-        """What became of the batches that end there; None while that is open."""
-        if partition.gone:
-            return Error.unknown_topic_or_partition, None
-        if partition.log.failed is not None:
-            return Error.kafka_storage_error, str(partition.log.failed)
-        if not partition.leading:
-            return Error.not_leader_or_follower, None
-        if partition.high_watermark < end or (self._fence.closed and partition.replicated):
-            return None
-        if len(partition.isr) < partition.min_isr:
-            return Error.not_enough_replicas_after_append, _too_few(partition)
-        return Error.none, None
+
+def reached(fence: Fence, partition: Partition, end: int) -> tuple[Error, str | None] | None:
+    """What became of the batches that end there, and were to be replicated; None while that is open."""
+    if partition.gone:
+        return Error.unknown_topic_or_partition, None
+    if partition.log.failed is not None:
+        return Error.kafka_storage_error, str(partition.log.failed)
+    if not partition.leading:
+        return Error.not_leader_or_follower, None
+    if partition.high_watermark < end or (fence.closed and partition.replicated):
+        return None
+    if len(partition.isr) < partition.min_isr:
+        return Error.not_enough_replicas_after_append, _too_few(partition)
+    return Error.none, None
 
 
 class Refused(Exception):
@@ -357,6 +401,8 @@ def _checked(partition: Partition, view: memoryview, version: int, now_ms: int) 
             raise InvalidRecord("an idempotent batch needs an epoch and a sequence number")
         if settings.message_timestamp_type == "CreateTime":
             _check_timestamps(partition, header, now_ms)
+        if settings.compacts:
+            check_keys(batch, header)
         found.append((batch, header))
     if len(found) > 1:
         raise InvalidRecord("a produce request must carry one batch a partition")

@@ -1,9 +1,10 @@
-"""What a topic changes in a producer's batch: the broker's timestamp, or another codec."""
+"""What a topic asks of a producer's records: keys if it is compacted, the broker's timestamp, another codec."""
 
 from __future__ import annotations
 
 from kafka_classic.records.batch import HEADER_SIZE, BatchHeader, InvalidRecord, read_header, seal
 from kafka_classic.records.codecs import Codec, compress, decompress
+from kafka_classic.records.decode import Shape, decode_rows
 from kafka_classic.records.walk import count_records
 from kafka_classic.settings import TopicSettings
 
@@ -33,6 +34,21 @@ def reshape(
     elif header.is_log_append_time:
         raise InvalidRecord("a producer may not set the broker's timestamp type")
     return batch, header
+
+
+_PLACES = Shape(
+    lambda offsets, _, keys, __: zip(offsets, keys, strict=False),
+    lambda records: [(record.offset, record.key) for record in records],
+)
+
+
+def check_keys(batch: memoryview, header: BatchHeader) -> None:
+    """Refuse what a compacted topic cannot keep: a record without a key, or one that counts its offset wrongly."""
+    rows = decode_rows(batch, 0, _PLACES, check_crc=False, max_size=MOST_INFLATED)
+    if any(key is None for _, key in rows):
+        raise InvalidRecord("a compacted topic takes no record without a key")
+    if any(offset != due for due, (offset, _) in enumerate(rows, header.base_offset)):
+        raise InvalidRecord("the records of a batch do not count up from its base offset")
 
 
 def _recompressed(batch: memoryview, header: BatchHeader, codec: Codec) -> memoryview:

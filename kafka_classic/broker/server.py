@@ -19,6 +19,7 @@ from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import RequestHeader, read_request, unsupported_api_versions, write_response
 from kafka_classic.wire.errors import Error, UnsupportedVersion
 from kafka_classic.wire.fetch import read_fetch, write_fetch_response
+from kafka_classic.wire.varint import Buffer
 
 if TYPE_CHECKING:
     from kafka_classic.broker.broker import Broker
@@ -191,7 +192,11 @@ class Server:
 
     def handle(self, connection: Connection, header: RequestHeader, frame: bytes) -> bytes:
         """Any other request, in a greenlet: its handler may wait for ZooKeeper."""
-        request = read_request(header, frame)
+        return self.answer(connection, header, frame, len(frame))
+
+    def answer(self, connection: Connection, header: RequestHeader, buf: Buffer, stop: int) -> bytes:
+        request = read_request(header, buf, stop)
+        connection.version, connection.client_id = header.api_version, header.client_id
         return write_response(header, HANDLERS[header.api_key](self._broker, connection, request))
 
     def refuse(self, unsupported: UnsupportedVersion) -> bytes | None:

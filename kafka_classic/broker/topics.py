@@ -23,7 +23,7 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
 from kafka_classic.broker.deadline import Deadline
 from kafka_classic.broker.metadata import NO_TIME
 from kafka_classic.controller.assignment import place
-from kafka_classic.settings import SettingsError, TopicSettings
+from kafka_classic.settings import OFFSETS_TOPIC, BrokerSettings, SettingsError, TopicSettings
 from kafka_classic.wire.errors import Error, KafkaError
 from kafka_classic.zk.deletions import TopicDeletions
 from kafka_classic.zk.errors import TopicExists, UnknownTopic, VersionConflict
@@ -39,6 +39,11 @@ P: Any = create_partitions_response
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 10_000
 Assignment = dict[int, tuple[int, ...]]
+
+
+def offsets_topic_configs(settings: BrokerSettings) -> dict[str, str]:
+    """The settings of `__consumer_offsets`: the last word on each key stays, however old it is."""
+    return {"cleanup.policy": "compact", "segment.bytes": str(settings.offsets_topic_segment_bytes)}
 
 
 class Topics:
@@ -65,13 +70,39 @@ class Topics:
                 break
             try:
                 self._check_name(name, made)
-                self.create(name, self._assignment(-1, -1, {}), {}, deadline)
+                self.create(name, *self._suited(name), deadline)
                 made.append(name)
             except KafkaError as error:
                 if error.code is not Error.topic_already_exists:
                     failed[name] = Error.leader_not_available if error.code is Error.request_timed_out else error.code
         view.wait_until(lambda: all(self.is_led(name) or name in failed for name in names), deadline.left)
         return {n: failed.get(n, Error.leader_not_available) for n in names if n not in view.topics}
+
+    def create_offsets_topic(self, deadline: Deadline) -> None:
+        """Create the topic that groups are kept in, if nobody else just does; raises KafkaError where it cannot be."""
+        try:
+            self.create(OFFSETS_TOPIC, *self._suited(OFFSETS_TOPIC), deadline)
+        except KafkaError as error:
+            if error.code is not Error.topic_already_exists:
+                raise
+        if not self._broker.view.wait_until(lambda: self.is_led(OFFSETS_TOPIC), deadline.left):
+            raise KafkaError(Error.coordinator_not_available, f"{OFFSETS_TOPIC} is being created: try again")
+
+    def _suited(self, name: str) -> tuple[Assignment, dict[str, str]]:
+        """How a topic is made that nobody describes: by the defaults, or as the brokers need it if it is theirs."""
+        if name != OFFSETS_TOPIC:
+            return self._assignment(-1, -1, {}), {}
+        settings, live = self._broker.settings, self._broker.view.brokers
+        if len(live) < settings.offsets_topic_replication_factor:
+            raise KafkaError(
+                Error.coordinator_not_available,
+                f"{name} needs offsets.topic.replication.factor={settings.offsets_topic_replication_factor} brokers, "
+                f"and {len(live)} are alive; start more, or set it lower",
+            )
+        assignment = self._assignment(
+            settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor, {}
+        )
+        return assignment, offsets_topic_configs(settings)
 
     def create(self, name: str, assignment: Assignment, configs: dict[str, str], deadline: Deadline) -> uuid.UUID:
         """Write the topic into the registry, where the controller finds it."""
@@ -163,6 +194,8 @@ class Topics:
         broker = self._broker
         if topic.name not in broker.view.topics:
             raise KafkaError(Error.unknown_topic_or_partition, f"no topic {topic.name}")
+        if topic.name == OFFSETS_TOPIC:
+            raise KafkaError(Error.invalid_partitions, "groups would no longer be found where their offsets are")
         with deadline.asking():
             info = broker.topic_registry.get(topic.name)
         if info is None:

@@ -15,7 +15,6 @@ from kafka_classic.replication.partition import Partition
 
 if TYPE_CHECKING:
     from kafka_classic.broker.connection import Connection
-    from kafka_classic.broker.produce import DelayedProduce
 
 log = logging.getLogger(__name__)
 
@@ -26,35 +25,43 @@ class Answer(Protocol):
     def answer(self, correlation_id: int, base_offset: int) -> bytes: ...
 
 
+class Delayed(Protocol):
+    """What is written with the rest of a turn, and goes on waiting after that."""
+
+    def begin(self, loop: Any) -> None: ...
+
+
 class Turn:
     """Collects what was staged; `end()` commits, answers and wakes."""
 
-    __slots__ = ("_delayed", "_loop", "answers", "dirty", "on_commit")
+    __slots__ = ("_called", "_delayed", "_loop", "answers", "dirty", "on_commit")
 
     def __init__(self, on_commit: Callable[[Partition], None], loop: Any) -> None:
         self._loop = loop
-        self._delayed: list[DelayedProduce] = []
+        self._called = False
+        self._delayed: list[Delayed] = []
         self.answers: list[tuple[Connection, Answer, int, int]] = []
         self.dirty: list[Partition] = []
         self.on_commit = on_commit
 
-    def delay(self, produce: DelayedProduce) -> None:
+    def delay(self, one: Delayed) -> None:
         """Written with the rest, answered when others have it too."""
-        self._delayed.append(produce)
+        self._delayed.append(one)
+
+    def soon(self) -> None:
+        """End the turn, though no socket was ready: a greenlet has staged something, and the loop might sleep now."""
+        if not self._called:
+            self._called = True
+            self._loop.run_callback(self._end_called)
+
+    def _end_called(self) -> None:
+        self._called = False
+        self.end()
 
     def end(self) -> None:
-        if self.dirty:
-            dirty, self.dirty = self.dirty, []
-            for partition in dirty:
-                partition.dirty = False
-                try:
-                    partition.log.commit()
-                    partition.advance()
-                except StorageError as error:
-                    log.error("%s-%d is offline: %s", partition.topic, partition.index, error)
-                    partition.refresh()
-        else:
-            dirty = []
+        dirty, self.dirty = self.dirty, []
+        for partition in dirty:
+            self._commit(partition)
         answers = self.answers
         if answers:
             self.answers = []
@@ -72,5 +79,20 @@ class Turn:
             self.on_commit(partition)
         if self._delayed:
             delayed, self._delayed = self._delayed, []
-            for produce in delayed:
-                produce.begin(self._loop)
+            for one in delayed:
+                one.begin(self._loop)
+
+    @staticmethod
+    def _commit(partition: Partition) -> None:
+        partition.dirty = False
+        try:
+            partition.log.commit()
+            partition.advance()
+        except StorageError as error:
+            log.error("%s-%d is offline: %s", partition.topic, partition.index, error)
+            partition.refresh()
+        except Exception as error:
+            # Raised on, it would leave all the answers to the next turn, which would say that all is well.
+            log.exception("%s-%d is offline", partition.topic, partition.index)
+            partition.log.give_up(error)
+            partition.refresh()

@@ -1,4 +1,4 @@
-"""Tab completion of topic names, asked of the cluster if it answers quickly, else nothing."""
+"""Tab completion of the names of topics and groups, asked of the cluster if it answers quickly, else nothing."""
 
 from __future__ import annotations
 
@@ -15,5 +15,18 @@ def topic_names(context: typer.Context, incomplete: str) -> list[str]:
         with connect(bootstrap, connect_timeout=0.5, deadline=0.5) as cluster:
             cluster.request_timeout = 0.5
             return sorted(name for name in cluster.metadata().topics if name.startswith(incomplete))
+    except Exception:
+        return []
+
+
+def group_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The groups in ZooKeeper whose names begin like this."""
+    from kafka_classic.cli.reach import connect_zookeeper
+
+    try:
+        from kafka_classic.zk.offsets import OffsetRegistry
+
+        with connect_zookeeper(context.params.get("zookeeper"), timeout=0.5) as session:
+            return [name for name in OffsetRegistry(session).groups() if name.startswith(incomplete)]
     except Exception:
         return []

@@ -1,4 +1,4 @@
-"""`kafka-classic consume`: the records of a topic from any position on, printed as text or JSON."""
+"""`kafka-classic consume`: the records of a topic from any position on, alone or in a group, as text or JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_classic.cli import show
+from kafka_classic.cli import member, show
 from kafka_classic.cli.complete import topic_names
 from kafka_classic.cli.failure import CommandFailed
 from kafka_classic.cli.format import FIELDS_HELP, Consumed, as_mapping, compile_format
-from kafka_classic.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from kafka_classic.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, ZooKeeper
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, Position, read_position
 from kafka_classic.cli.reach import connect
 
@@ -36,26 +36,43 @@ def consume(
     idle_timeout: Annotated[
         float | None, typer.Option("--idle-timeout", min=0.0, metavar="S", help="Stop when nothing came for S seconds.")
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="Share the topic with this group's other consumers, through ZooKeeper."),
+    ] = None,
+    streams: Annotated[int, typer.Option("--streams", min=1, help="So many streams, each a thread (--group).")] = 1,
     json: AsJson = False,
     template: Annotated[
         str, typer.Option("--format", metavar="TEXT", help=f"How to print a record: {FIELDS_HELP}.")
     ] = "%v",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    zookeeper: ZooKeeper = None,
 ) -> None:
-    """Print the records of a topic as they come, until Ctrl-C, --count or --idle-timeout; --json: one object a line."""
+    """Print the records of a topic as they come, until Ctrl-C, --count or --idle-timeout; --json: one object a line.
+
+    With --group it goes on from where the group has come to; --from then says where a new group begins.
+    """
     position = read_position(start)
     as_text = compile_format(template)
+    out = sys.stdout.buffer
+
+    def show_one(read: Consumed) -> None:
+        out.write((show.as_line(as_mapping(read)) + "\n").encode() if json else as_text(read))
+        # Whoever watches sees each record when it comes, also through a pipe.
+        out.flush()
+
+    if group is not None:
+        if partition:
+            raise CommandFailed("--partition does not go with --group, which shares them out", "one of both")
+        member.consume_in_group(zookeeper, group, topic, streams, position, count, idle_timeout, show_one)
+        return
 
     from kafka_classic.client import simple
 
-    out = sys.stdout.buffer
     with connect(bootstrap) as cluster:
         offsets = _start_offsets(cluster, topic, partition, position)
         for name, index, record in simple.consume(cluster, offsets, count=count, idle=idle_timeout):
-            read = Consumed(name, index, *record)
-            out.write((show.as_line(as_mapping(read)) + "\n").encode() if json else as_text(read))
-            # Whoever watches sees each record when it comes, also through a pipe.
-            out.flush()
+            show_one(Consumed(name, index, *record))
 
 
 def _start_offsets(

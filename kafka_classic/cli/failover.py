@@ -120,20 +120,20 @@ def _write_through_a_kill(local: LocalCluster, cluster: Cluster, check: Check) -
 
 def _write(bootstrap: str, written: Written, stop: threading.Event) -> None:
     """Number records and write them one burst after the other, until told to stop."""
-    from kafka_classic.client.backoff import Backoff
-    from kafka_classic.client.cluster import Cluster
-    from kafka_classic.client.writer import Writer
+    from kafka_classic.producer.producer import Producer
 
-    quick = Backoff(first=0.02, longest=0.1)
+    settings = {
+        "client.id": "demo-producer",
+        "retry.backoff.ms": 20,
+        "retry.backoff.max.ms": 100,
+        "request.timeout.ms": 10_000,
+    }
     try:
-        with Cluster(bootstrap, "demo-producer", deadline=PATIENCE_S, request_timeout=10.0, backoff=quick) as cluster:
-            writer = Writer(cluster, acks=-1, idempotent=True, timeout=PATIENCE_S)
+        with Producer(bootstrap, settings, audit=True) as producer:
             number = 0
             while not stop.wait(PAUSE_S):
-                now = int(time.time() * 1000)
-                for record in range(number * BURST, (number + 1) * BURST):
-                    writer.write(TOPIC, 0, (None, b"%d" % record, (), now))
-                writer.flush()
+                numbers = range(number * BURST, (number + 1) * BURST)
+                producer.send_batch(TOPIC, [b"%d" % each for each in numbers], partition=0).result(PATIENCE_S)
                 written.bursts.append((number, time.monotonic()))
                 number += 1
     except Exception as failure:

@@ -124,6 +124,7 @@ def _batch(batch: BatchAt) -> dict[str, object]:
         "bytes": header.size,
         "codec": Codec(header.codec).name.lower() if header.codec in list(Codec) else header.codec,
         "base_timestamp": header.base_timestamp,
+        "delete_horizon": header.base_timestamp if header.has_delete_horizon else None,
         "max_timestamp": header.max_timestamp,
         "leader_epoch": header.leader_epoch,
         "producer_id": header.producer_id,
@@ -141,6 +142,11 @@ def _batch_line(batch: BatchAt) -> str:
         f"{told['bytes']} bytes, {told['codec']}, crc {told['crc']}, time {told['max_timestamp']}, "
         f"leader epoch {told['leader_epoch']}"
     )
+    lacks = batch.header.record_count <= batch.header.last_offset_delta
+    if lacks and batch.header.last_offset_delta != batch.header.size - 1:  # the offsets of a classic batch are bytes
+        line += ", compacted"
+    if batch.header.has_delete_horizon:
+        line += f", tombstones until {told['delete_horizon']}"
     if batch.header.producer_id >= 0:
         line += f", producer {told['producer_id']}/{told['producer_epoch']} from sequence {told['base_sequence']}"
     return line

@@ -10,7 +10,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from kafka_classic import __version__
-from kafka_classic.cli import cluster, consume, demo, log, produce, serve, status, topics
+from kafka_classic.cli import (
+    audit,
+    cluster,
+    consume,
+    demo,
+    groups,
+    load,
+    log,
+    notebooks,
+    produce,
+    serve,
+    status,
+    topics,
+)
 from kafka_classic.cli.failure import explain
 
 app = typer.Typer(
@@ -21,7 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Example: [bold]kafka-classic up --brokers 3[/bold]",
 )
-for group in (cluster, status, topics, produce, consume, log, serve, demo):
+for group in (cluster, status, topics, produce, consume, groups, load, audit, log, serve, demo, notebooks):
     group.add_to(app)
 
 

@@ -21,6 +21,16 @@ Bootstrap = Annotated[
         help="Brokers to ask first; any one of the cluster is enough.",
     ),
 ]
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        "-z",
+        metavar="HOST:PORT/…",
+        envvar="KAFKA_CLASSIC_ZOOKEEPER",
+        help="ZooKeeper, where groups live; else that of the cluster in ./kafka-classic-data, else 127.0.0.1:2181.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

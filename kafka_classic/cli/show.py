@@ -21,7 +21,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str =
     """Prints rows under column names; numbers stand at the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     numbers = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
-    if sys.stdout.isatty():
+    if on_terminal():
         _rich_table(columns, cells, numbers, title)
         return
     # rich would fold long lines at 80 columns into a pipe, where grep and awk want one row a line.
@@ -47,6 +47,11 @@ def plain_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers:
 def count(number: int, noun: str) -> str:
     """`1 partition`, `2 partitions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def on_terminal() -> bool:
+    """Whether somebody looks at what is printed."""
+    return sys.stdout.isatty()
 
 
 def _rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[bool], title: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -81,6 +81,7 @@ class Cluster:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._known = NOTHING_KNOWN
         self._known_at = -float("inf")
+        self._met = False  # a broker has answered
 
     # --- what is where
 
@@ -103,6 +104,13 @@ class Cluster:
     def forget(self) -> None:
         """Take what is cached for out of date: the next question goes to a broker."""
         with self._lock:
+            self._known_at = -float("inf")
+
+    def found_at(self, bootstrap: str) -> None:
+        """Take another list of addresses for the first question, as a watched registry tells it (P15)."""
+        addresses = parse_bootstrap(bootstrap)
+        with self._lock:
+            self._bootstrap = addresses
             self._known_at = -float("inf")
 
     # --- connections
@@ -193,7 +201,7 @@ class Cluster:
     @property
     def _never_met(self) -> bool:
         # An address that nobody ever answered on is more likely misspelt than recovering: say so at once.
-        return not self._known.brokers
+        return not self._met
 
     def _fresh(self) -> Metadata:
         with self._lock:
@@ -225,13 +233,10 @@ class Cluster:
         topic = self._fresh().topics.get(name)
         if topic is None or topic.error:
             topic = self._ask([name], auto_create).topics.get(name)
-        if topic is None or (topic.error == Error.unknown_topic_or_partition and not auto_create):
-            raise UnknownTopic(
-                Error.unknown_topic_or_partition,
-                f"there is no topic {name!r}: create it with `kafka-classic topics create {name}`",
-            )
-        if topic.error:
-            raise KafkaError(topic.error, f"topic {name!r}: {default_message(topic.error)}")
+        failure = _topic_error(name, topic, auto_create)
+        if failure is not None:
+            raise failure
+        assert topic is not None
         return topic
 
     def leader_now(self, name: str, index: int) -> int:
@@ -240,19 +245,21 @@ class Cluster:
         if partition is None or partition.leader < 0:
             # What is cached may be old: ask once before saying no.
             topic = self._ask([name], False).topics.get(name)
-            partition = topic.partition(index) if topic else None
-            if partition is None:
-                count = len(topic.partitions) if topic else 0
-                raise UnknownTopic(
-                    Error.unknown_topic_or_partition,
-                    f"topic {name!r} has no partition {index}: it has {count}, numbered from 0",
-                )
-        if partition.leader < 0:
-            raise KafkaError(
-                Error.leader_not_available,
-                f"partition {index} of {name!r} has no leader now: are its brokers {list(partition.replicas)} running?",
-            )
+            leader = _partition_leader(name, index, topic)
+            if isinstance(leader, KafkaError):
+                raise leader
+            return leader
         return partition.leader
+
+    def leaders_now(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | KafkaError]:
+        """Return the leader of each partition, or why it has none: a single attempt, two requests at the most."""
+        wanted = list(partitions)
+        known = self._fresh().topics
+        doubtful = {at[0] for at in wanted if isinstance(_leader(known, *at), KafkaError)}
+        if doubtful:
+            # What is cached may be old: ask once before saying no.
+            known = {**known, **self._ask(sorted(doubtful), False).topics}
+        return {at: _leader(known, *at) for at in wanted}
 
     def _broker(self, node_id: int) -> Broker:
         broker = self._fresh().brokers.get(node_id) or self._ask((), False).brokers.get(node_id)
@@ -263,7 +270,9 @@ class Cluster:
         return broker
 
     def _new(self, host: str, port: int) -> Connection:
-        return Connection(host, port, self.client_id, self.request_timeout, connect_timeout=self.connect_timeout)
+        made = Connection(host, port, self.client_id, self.request_timeout, connect_timeout=self.connect_timeout)
+        self._met = True
+        return made
 
     def _connect(self, host: str, port: int) -> Connection:
         key = host, port
@@ -287,6 +296,38 @@ class Cluster:
                     return made
             made.close()
             raise _closed()
+
+
+def _topic_error(name: str, topic: Topic | None, auto_create: bool = False) -> KafkaError | None:
+    if topic is None or (topic.error == Error.unknown_topic_or_partition and not auto_create):
+        return UnknownTopic(
+            Error.unknown_topic_or_partition,
+            f"there is no topic {name!r}: create it with `kafka-classic topics create {name}`",
+        )
+    if topic.error:
+        return KafkaError(topic.error, f"topic {name!r}: {default_message(topic.error)}")
+    return None
+
+
+def _leader(topics: Mapping[str, Topic], name: str, index: int) -> int | KafkaError:
+    topic = topics.get(name)
+    return _topic_error(name, topic) or _partition_leader(name, index, topic)
+
+
+def _partition_leader(name: str, index: int, topic: Topic | None) -> int | KafkaError:
+    partition = topic.partition(index) if topic else None
+    if partition is None:
+        count = len(topic.partitions) if topic else 0
+        return UnknownTopic(
+            Error.unknown_topic_or_partition,
+            f"topic {name!r} has no partition {index}: it has {count}, numbered from 0",
+        )
+    if partition.leader < 0:
+        return KafkaError(
+            Error.leader_not_available,
+            f"partition {index} of {name!r} has no leader now: are its brokers {list(partition.replicas)} running?",
+        )
+    return partition.leader
 
 
 def _closed() -> Closed:

@@ -166,6 +166,14 @@ class Connection:
     def usable(self) -> bool:
         return self._broken is None
 
+    def detach(self) -> socket.socket:
+        """Hand the socket over to a caller who reads and writes it without waiting; this object is of no use then."""
+        with self._sending, self._state:
+            self._check_open()
+            self._broken = Closed(Error.network_exception, f"the connection to broker {self.address} was handed over")
+            self._in.close()
+            return self._out
+
     def close(self) -> None:
         """Close the connection; every waiter wakes with an error. May be called twice, and from any thread."""
         self._break(Closed(Error.network_exception, f"the connection to broker {self.address} was closed"))

@@ -38,6 +38,13 @@ def list_offsets(
     return ask_leaders(cluster, wanted, Question(_send_list, _read_list), deadline)
 
 
+def list_offsets_of(
+    connection: Connection, wanted: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, Outcome[OffsetAt]]:
+    """Ask one leader, once: the outcome of each partition, errors among them, for those who make their own attempts."""
+    return _read_list(_send_list(connection, wanted).result())
+
+
 def offsets_of_topic(cluster: Cluster, topic: str, when: int) -> dict[int, int]:
     """Return the offset of each partition of a topic: EARLIEST, LATEST, or a timestamp in milliseconds."""
     partitions = cluster.topic(topic).partitions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from kafka_classic.client.connection import Bytes
@@ -17,6 +18,7 @@ from kafka_classic.client.offsets import by_topic
 VERSION = 8
 _HEAD = struct.Struct(">hhii")  # no transactional id, acks, timeout, count of topics
 _PARTITION = struct.Struct(">ii")  # index, size of the records
+_SIZE = struct.Struct(">i")
 _RESULT = struct.Struct(">ihqqqi")  # index, error, base offset, log append time, log start, count of record errors
 
 
@@ -32,6 +34,10 @@ class Produced(NamedTuple):
 
 def pack_produce(batches: Mapping[TopicPartition, bytes], acks: int, timeout_ms: int) -> list[Bytes]:
     """Return the pieces of a request's body; the batches are not copied."""
+    if len(batches) == 1:
+        # With one message a request, the rest of the body would cost more than the message.
+        ((at, batch),) = batches.items()
+        return [_head_of_one(*at, acks, timeout_ms) + _SIZE.pack(len(batch)), batch]
     topics = by_topic(batches)
     pieces: list[Bytes] = [_HEAD.pack(-1, acks, timeout_ms, len(topics))]
     for topic, partitions in topics.items():
@@ -40,6 +46,12 @@ def pack_produce(batches: Mapping[TopicPartition, bytes], acks: int, timeout_ms:
         for index, batch in partitions:
             pieces += _PARTITION.pack(index, len(batch)), batch
     return pieces
+
+
+@lru_cache(maxsize=1024)
+def _head_of_one(topic: str, index: int, acks: int, timeout_ms: int) -> bytes:
+    name = topic.encode()
+    return _HEAD.pack(-1, acks, timeout_ms, 1) + struct.pack(f">h{len(name)}sii", len(name), name, 1, index)
 
 
 def read_produced(body: Frame) -> dict[TopicPartition, Produced]:

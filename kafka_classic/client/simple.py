@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kafka_classic.client.chunk import read_chunk
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.fetch_packed import VERSION, FetchLimits, pack_fetch, read_fetched
-from kafka_classic.client.fetcher import Chunk, Fetcher, OutOfRange, fail_out_of_range
+from kafka_classic.client.fetcher import Fetcher, OutOfRange, fail_out_of_range
 from kafka_classic.client.leaders import TopicPartition, partition_error
 from kafka_classic.client.offsets import EARLIEST, LATEST, list_offsets
 from kafka_classic.client.writer import Acknowledged, Writer
-from kafka_classic.records.batch import iter_batches
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.decode import Record
 from kafka_classic.records.encode import NewRecord
@@ -87,8 +87,7 @@ def fetch(
         answer = answers[at]
         if answer.error:
             raise partition_error(answer.error, topic, partition)
-        ends = [header.next_offset for _, header in iter_batches(answer.records)]
-        chunk = Chunk(topic, partition, offset, max(ends, default=offset), answer.high_watermark, answer.records)
+        chunk = read_chunk(topic, partition, offset, answer.high_watermark, answer.records)
         records = list(chunk.records(check_crc))
         return FetchResult(records, chunk.next_offset, answer.high_watermark, answer.log_start_offset)
 
@@ -137,7 +136,7 @@ def consume(
                     return
             if end is not None and chunk.next_offset >= end:
                 del wanted[at]
-                fetcher.stop(*at)
+                fetcher.stop([at])
             quiet_since = clock()
 
 

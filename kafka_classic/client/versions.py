@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from kafka_classic import __version__
 from kafka_classic.client.frames import Frame
-from kafka_classic.wire.apis import SERVED, Api
+from kafka_classic.wire.apis import NAMED_UPTO, SERVED, Api
 from kafka_classic.wire.bodies import read_response, write_request
 from kafka_classic.wire.errors import Error, KafkaError, MalformedRequest
 
@@ -26,6 +26,7 @@ class Hello(NamedTuple):
 def choose(api: Api, theirs: Versions, address: str) -> int:
     """Return the newest version both sides speak."""
     oldest, newest = SERVED[api]
+    newest = min(newest, NAMED_UPTO.get(api, newest))  # our clients name topics
     if api not in theirs:
         raise KafkaError(
             Error.unsupported_version, f"broker {address} does not serve {api.name}: it needs a newer broker"

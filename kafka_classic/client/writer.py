@@ -10,6 +10,11 @@ flush() returns when all is acknowledged, and raises what could not be delivered
 After a failure that may pass (a leader moved, a connection was lost) everything in flight is waited for, and what was
 not acknowledged is sent again in its order, one request at a time. With `idempotent` the brokers recognise what they
 already have by its sequence numbers; without, a lost acknowledgement may become a duplicate.
+
+This is not the producer: it has no thread, waits in its caller and is told the partitions. So a command or a benchmark
+that writes to partitions it names, over the connections it has, knows at once what became of it; and this room must not
+import the producer, which stands upon it. Applications use kafka_classic.Producer: any thread, futures, partitioners,
+bounded memory, a deadline for each message.
 """
 
 from __future__ import annotations

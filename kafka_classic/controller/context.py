@@ -1,6 +1,6 @@
 """What a controller knows of the cluster: the live brokers, the topics, and the state of every partition."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kafka_classic.zk.brokers import BrokerInfo
@@ -64,13 +64,17 @@ class Context:
         """The partitions that never had a leader."""
         return [at for at in self.partitions() if at not in self.states]
 
-    def with_the_dead(self) -> list[At]:
-        """The partitions led by nobody, or by a broker that is gone, or with such a one among the in-sync replicas."""
+    def with_the_dead(self, among: Iterable[At] | None = None) -> list[At]:
+        """The partitions led by nobody, or by a broker that is gone, or with such a one among the in-sync replicas.
+
+        And those whose leader has left the in-sync replicas: its disk fails it, and another is to lead.
+        """
         live = self.brokers.keys()
         return [
             at
-            for at in self.partitions()
-            if (state := self.states.get(at)) is not None and (state.leader not in live or not live >= {*state.isr})
+            for at in (self.partitions() if among is None else among)
+            if (state := self.states.get(at)) is not None
+            and (state.leader not in live or state.leader not in state.isr or not live >= {*state.isr})
         ]
 
     def forget(self, topic: str) -> None:

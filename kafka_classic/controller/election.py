@@ -74,9 +74,9 @@ def elect_without_the_dead(
     """What becomes of a partition when only the brokers `registered` are left; None if nothing changes.
 
     The others leave the in-sync replicas, unless nobody would be left there: then all stay, as each has all that was
-    acknowledged, and the first of them to come back may lead.
+    acknowledged, and the first of them to come back may lead. A leader that has left them itself leads no more.
     """
-    if leader in registered:
+    if leader in registered and leader in isr:
         left = tuple(broker for broker in isr if broker in registered)
         return None if left == tuple(isr) else Choice(leader, left)
     choice = elect(replicas, isr, live, unclean=unclean)

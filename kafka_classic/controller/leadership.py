@@ -1,5 +1,6 @@
 """Elections that somebody asks for: the preferred leaders, an unclean one, and a broker that is about to stop."""
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from kafka_classic.zk.partitions import At, PartitionState
 
 if TYPE_CHECKING:
     from kafka_classic.controller.reign import Reign
+
+log = logging.getLogger(__name__)
 
 
 def elect_leaders(reign: "Reign", kind: Election, partitions: Iterable[At] | None) -> dict[At, KafkaError | None]:
@@ -42,7 +45,11 @@ def elect_leaders(reign: "Reign", kind: Election, partitions: Iterable[At] | Non
 
 
 def balance(reign: "Reign") -> None:
-    """Gives leadership back to the brokers too many of whose partitions are led by others."""
+    """Gives leadership back to the brokers too many of whose partitions are led by others.
+
+    Not to one that is alive to ZooKeeper but does not answer the controller: it would not hear that it leads, while the
+    leader that did its work would be told to stop.
+    """
     context, able = reign.context, reign.context.able()
     moving = set(context.reassigning())
     preferring: dict[int, list[At]] = {broker: [] for broker in able}
@@ -52,6 +59,9 @@ def balance(reign: "Reign") -> None:
     limit = reign.settings.leader_imbalance_per_broker_percentage
     for broker, partitions in preferring.items():
         if imbalance(broker, [context.states[at].leader for at in partitions]) <= limit:
+            continue
+        if reign.is_silent(broker):
+            log.info("broker %d does not answer: leadership is given back to it later", broker)
             continue
         reign.move(
             [at for at in partitions if context.states[at].leader != broker and at not in moving],

@@ -166,6 +166,7 @@ class Reign:
                 context.states[at] = state
                 self.outbox.seen.add(at)
         self._isr_changes.delete([*notices])
+        self._bury(context.with_the_dead(named))
         self.reassignments.complete([at for at in context.reassigning() if at in named])
         self._send()
 
@@ -221,6 +222,11 @@ class Reign:
             todo = [at for at, now in conflicts.items() if now is not None]
         self.outbox.changed(moved)
         return moved
+
+    def is_silent(self, broker: int) -> bool:
+        """Whether a broker owes an answer to what it was told."""
+        sender = self._senders.get(broker)
+        return sender is not None and sender.silent
 
     def _join(self, live: dict[int, BrokerInfo]) -> None:
         self.context.brokers = dict(live)

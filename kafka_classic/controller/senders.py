@@ -5,6 +5,7 @@ gone from the registry.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from kafka_classic.zk.session import Session
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
+SILENT_S = 1.0  # a broker that is well answers in milliseconds
 
 
 class Peer(Protocol):
@@ -42,6 +44,8 @@ class Sender:
         self._connect = connect
         self._timeout_s = timeout_s
         self._refused = refused
+        self._failed = False  # the last try was not answered
+        self._asked_at: float | None = None  # when the try under way began
         self._queue: deque[tuple[Api, Any]] = deque()
         self._wake: Any = session.handler.event_object()
         self._ended: Any = session.handler.event_object()
@@ -51,6 +55,12 @@ class Sender:
         self._queue.append((api, body))
         self._wake.set()
 
+    @property
+    def silent(self) -> bool:
+        """Whether something is not answered that should be: the broker hangs, or is cut off from this one."""
+        asked_at = self._asked_at
+        return self._failed or (asked_at is not None and time.monotonic() - asked_at > SILENT_S)
+
     def stop(self) -> None:
         """What was not sent yet never is; does not wait for a request under way."""
         self._ended.set()
@@ -58,32 +68,33 @@ class Sender:
 
     def _run(self) -> None:
         peer: Peer | None = None
-        complained = False
         while not self._ended.is_set():
             if not self._queue:
                 self._wake.wait()
                 self._wake.clear()
                 continue
             api, body = self._queue[0]
+            self._asked_at = time.monotonic()
             try:
                 if peer is None:
                     peer = self._connect(self.broker)
                 answer = peer.request(api, body, self._timeout_s)
             except (OSError, KafkaError) as error:
-                if not complained:
+                if not self._failed:
                     log.warning("broker %d does not take %s, trying on: %s", self.broker.id, api.name, error)
-                complained = True
+                self._failed = True
                 _close(peer)
                 peer = None
                 self._ended.wait(RETRY_S)
                 continue
             except Exception:
                 log.exception("%s to broker %d failed", api.name, self.broker.id)
+                self._failed = True
                 _close(peer)
                 peer = None
                 self._ended.wait(RETRY_S)
                 continue
-            complained = False
+            self._failed, self._asked_at = False, None
             self._queue.popleft()
             self._look_at(api, answer.error_code)
         _close(peer)

@@ -6,6 +6,7 @@ from pathlib import Path
 from .files import replace
 
 VERSION = 0
+CLEANED = "cleaner-offset-checkpoint"
 
 
 class CorruptCheckpoint(ValueError):

@@ -20,7 +20,7 @@ class LogConfig:
     flush_messages: int = NEVER
     flush_ms: int = NEVER
     max_message_bytes: int = 1048588
-    cleanup_policy: str = "delete"
+    cleanup_policy: tuple[str, ...] = ("delete",)
     delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER

@@ -5,6 +5,7 @@ meta.properties                    whose directory it is: broker.id, cluster.id
 .kafka_cleanshutdown               there only between a clean stop and the next start
 recovery-point-offset-checkpoint   below it everything is on the disk
 log-start-offset-checkpoint        below it everything is deleted
+cleaner-offset-checkpoint          below it everything is compacted; names all logs that are compacted
 TOPIC-PARTITION/                   a log, with partition.metadata naming the topic's id
 TOPIC-PARTITION.ID-delete/         being removed; ID-stray/ set aside, for a person to look at
 """
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from .checkpoint import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from .checkpoint import CLEANED, CorruptCheckpoint, read_checkpoint, write_checkpoint
 from .config import LogConfig
 from .errors import StorageError
 from .files import aside, replace, sync_path
@@ -56,11 +57,12 @@ class LogDir:
         self._clock = clock
         self._points: Offsets = {}
         self._starts: Offsets = {}
+        self._cleaned: Offsets = {}
         self._stale: set[tuple[str, int]] = set()  # partitions that are gone, but perhaps not from the checkpoints
         self._doomed: list[Path] = []  # folders of deleted partitions, to be removed
         self._writing = threading.Lock()
         self._jobs = self._jobs_done = 0
-        self._on_disk: tuple[Offsets, Offsets] | None = None
+        self._on_disk: tuple[Offsets, Offsets, Offsets] | None = None
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path)
         try:
@@ -74,6 +76,7 @@ class LogDir:
         self.clean = (self.path / CLEAN_MARKER).exists()
         self._points = self._read(RECOVERY_POINTS)
         self._starts = self._read(START_OFFSETS)
+        self._cleaned = self._read_cleaned()
         self.found = {}
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir():
@@ -84,7 +87,7 @@ class LogDir:
                 shutil.rmtree(folder, ignore_errors=True)
             elif match := _FOLDER.fullmatch(folder.name):
                 self.found[match[1], int(match[2])] = read_topic_id(folder)
-        for key in (self._points.keys() | self._starts.keys()) - self.found.keys():
+        for key in (self._points.keys() | self._starts.keys() | self._cleaned.keys()) - self.found.keys():
             self._forget(*key)
         # From here on a crash is a crash, whatever is opened first, and a loss of power must not bring the marker back.
         (self.path / CLEAN_MARKER).unlink(missing_ok=True)
@@ -121,6 +124,7 @@ class LogDir:
                 config,
                 recovery_point=0 if fresh else self._points.get(key, 0),
                 log_start=0 if fresh else self._starts.get(key, 0),
+                cleaned_to=0 if fresh else self._cleaned.get(key, 0),
                 clean=self.clean and not fresh,
                 clock=self._clock,
             )
@@ -153,7 +157,7 @@ class LogDir:
         return stray
 
     def _forget(self, topic: str, partition: int) -> None:
-        for table in (self._points, self._starts, self.found):
+        for table in (self._points, self._starts, self._cleaned, self.found):
             table.pop((topic, partition), None)
         self._stale.add((topic, partition))
 
@@ -180,10 +184,13 @@ class LogDir:
         return work
 
     def _write_job(self) -> Callable[[], None]:
-        points, starts = dict(self._points), dict(self._starts)
+        points, starts, cleaned = dict(self._points), dict(self._starts), dict(self._cleaned)
         for key, opened in self.logs.items():
             points[key] = opened.recovery_point
             starts[key] = opened.start_offset
+            cleaned.pop(key, None)
+            if opened.config.compacts or opened.cleaned_to:
+                cleaned[key] = opened.cleaned_to
         starts = {key: start for key, start in starts.items() if start > 0}
         self._jobs += 1
         number = self._jobs
@@ -193,15 +200,24 @@ class LogDir:
                 if number < self._jobs_done:
                     return  # a later one was quicker
                 self._jobs_done = number
-                if (points, starts) == self._on_disk:
+                if (points, starts, cleaned) == self._on_disk:
                     return  # nothing has changed
-                self._on_disk = None
+                was, self._on_disk = self._on_disk, None
                 # Starts first: what was deleted must not come back, while a low recovery point only costs time.
                 write_checkpoint(self.path / START_OFFSETS, starts)
                 write_checkpoint(self.path / RECOVERY_POINTS, points)
-                self._on_disk = points, starts
+                if was is None or was[2] != cleaned:
+                    write_checkpoint(self.path / CLEANED, cleaned)
+                self._on_disk = points, starts, cleaned
 
         return write
+
+    def _read_cleaned(self) -> Offsets:
+        try:
+            return read_checkpoint(self.path / CLEANED)
+        except (CorruptCheckpoint, ValueError) as reason:
+            log.warning("%s; going on without it: logs are compacted from their start", reason)
+            return {}
 
     def _read(self, name: str) -> Offsets:
         try:

@@ -22,19 +22,20 @@ from pathlib import Path
 from kafka_classic.records.batch import HEADER, HEADER_SIZE
 
 from . import retention
+from .compacting import CompactableLog
 from .config import LogConfig
 from .errors import OffsetOutOfRange, StorageError
-from .files import FileSlice, OpenFile, aside, sync_path
-from .flush import FlushableLog, FlushJob
+from .files import FileSlice, OpenFile, aside, sync_path, write_all
+from .flush import FlushJob
+from .keeping import filler
 from .recovery import forget_snapshot, load, producers_at
 from .segment import Segment
-
-LARGE = 16 << 20  # to remove a gigabyte takes a file system a quarter of a second, too long for an event loop
+from .state import LARGE
 
 __all__ = ["FileSlice", "FlushJob", "Log"]
 
 
-class Log(FlushableLog):
+class Log(CompactableLog):
     """The log of one partition; all methods on one thread, but for `FlushJob.run`."""
 
     __slots__ = ()
@@ -47,6 +48,7 @@ class Log(FlushableLog):
         *,
         recovery_point: int = 0,
         log_start: int = 0,
+        cleaned_to: int = 0,
         clean: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> "Log":
@@ -77,9 +79,11 @@ class Log(FlushableLog):
             log._closed_at = log.end_offset
         if log.start_offset > log.end_offset:
             log.truncate_fully_at(log.start_offset)
-        if recovered:
-            log.flush()  # what survived in the page cache may be exposed only once it is on the disk
+        if recovered and log.end_offset != recovery_point:
+            # What survived in the page cache may be exposed only once it is on the disk. Most logs of many are idle.
+            log.flush()
         log.recovery_point = log.exposed_offset = log.end_offset
+        log.cleaned_to = min(cleaned_to, log.end_offset)
         return log
 
     # -- housekeeping
@@ -166,6 +170,7 @@ class Log(FlushableLog):
             self.epochs.cut_end(self.end_offset)
             self._epoch = self.epochs.latest
             return
+        self._forget_cleaned(offset)
         if offset <= self._bases[0]:
             self.truncate_fully_at(offset)
             return
@@ -181,7 +186,8 @@ class Log(FlushableLog):
                 offset = min(offset, base)
                 os.ftruncate(segment.open().fd, end)
                 segment.size = end
-                segment.rebuild()
+                if (last := segment.rebuild()) < offset:
+                    self._fill(segment, last, offset)
                 for _, header in segment.batches(0):
                     segment.first_timestamp = header[8]
                     break
@@ -190,10 +196,18 @@ class Log(FlushableLog):
         except OSError as error:
             raise self._fail(error, "truncating") from error
 
+    def _fill(self, segment: Segment, base: int, offset: int) -> None:
+        """The cut is where compaction has left a gap: the log must end there all the same, also after a crash."""
+        self.epochs.cut_end(offset)
+        write_all(segment.open().fd, [filler(base, offset, self.epochs.latest)], segment.size)
+        segment.size += HEADER_SIZE
+        segment.rebuild()
+
     def truncate_fully_at(self, offset: int) -> None:
         """Drop everything and go on at this offset."""
         self._check()
         self._nothing_staged()
+        self._forget_cleaned(0)
         try:
             while self.segments:
                 self._drop_last()
@@ -271,6 +285,8 @@ class Log(FlushableLog):
     def _let_go(self, why: str) -> None:
         if self.failed is None:
             self.failed = StorageError(errno.EBADF, f"{self.name} {why}")
+        if self.compaction is not None:
+            self.compaction.cancel()
         self._limit = -1
         self._tail = bytearray()
         for segment in self.segments:

@@ -22,12 +22,13 @@ from .index import GrowingOffsetIndex, GrowingTimeIndex, OffsetIndex
 from .producers import ProducerState
 from .scan import HOP, Header, Scan
 from .segment import FARTHEST, IndexBuilder, Segment, segment_path
+from .swap import finish_swaps
 
 log = logging.getLogger(__name__)
 
 UNKNOWN = -1  # where the last segment ends is not known before it is read
 SCAN_CHUNK = 4 << 20
-LEFTOVERS = (".deleted", ".cleaned", ".tmp")
+LEFTOVERS = (".deleted", ".cleaned", ".swap", ".tmp")
 _NAME = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)")
 
 
@@ -70,8 +71,7 @@ def load(folder: Path, config: LogConfig, *, recovery_point: int, log_start: int
     if recovered:
         first = len(bases) - 1 if clean else _scan_from(bases, recovery_point)
         producers = producers_at(folder, segments, snapshots, bases[first], config.classic)
-        epochs.cut_end(bases[first])  # what the batches say from there on is newer than the file
-        _recover(segments, first, producers, epochs, config)
+        _recover(segments, first, producers, epochs)
     else:
         producers = producers_at(folder, segments, snapshots, segments[-1].next_offset, config.classic)
     end = segments[-1].next_offset
@@ -83,17 +83,10 @@ def load(folder: Path, config: LogConfig, *, recovery_point: int, log_start: int
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
     """Remove what a crash left half done; leave alone what is not ours. Returns segments' bases and snapshots."""
+    finish_swaps(folder)
     found: dict[str, set[int]] = {"log": set(), "index": set(), "timeindex": set(), "snapshot": set()}
     for path in sorted(folder.iterdir()):
         name = path.name
-        if name.endswith(".swap"):
-            plain = path.with_suffix("")
-            if name.endswith(".log.swap") and not plain.exists():
-                path.replace(plain)  # the crash came between the removal of the old file and the renaming of the new
-                name = plain.name
-            else:
-                path.unlink()
-                continue
         if name.endswith(LEFTOVERS):
             path.unlink()
         elif match := _NAME.fullmatch(name):
@@ -161,9 +154,7 @@ def cast_starts(index: GrowingOffsetIndex) -> BatchStarts:
     return index
 
 
-def _recover(
-    segments: list[Segment], first: int, producers: ProducerState, epochs: LeaderEpochs, config: LogConfig
-) -> None:
+def _recover(segments: list[Segment], first: int, producers: ProducerState, epochs: LeaderEpochs) -> None:
     """Check every batch from segment `first` on, and end the log where one is not sound."""
     for number in range(first, len(segments)):
         segment = segments[number]
@@ -171,7 +162,9 @@ def _recover(
         later = segments[number + 1 :]
         if not later:
             return
-        if sound and (later[0].base == segment.next_offset or config.compacts):
+        # Where offsets leap so far that no segment could hold both, there is no batch in between.
+        far = later[:1] and later[0].base - segment.base > FARTHEST + 1
+        if sound and (later[0].base == segment.next_offset or far):
             segment.next_offset = later[0].base
             segment.write_indexes()
             segment.release()

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Aged(Protocol):
-    """What retention looks at in a segment."""
+    """What retention and compaction look at in a segment."""
 
     @property
     def base(self) -> int: ...

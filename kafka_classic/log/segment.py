@@ -201,16 +201,19 @@ class Segment:
         if not named:
             raise ValueError(f"no batch of offset {offset} has timestamp {timestamp}")
 
-    def rebuild(self) -> None:
-        """Build both indexes from the batches, and write their files if the disk lets us."""
+    def rebuild(self) -> int:
+        """Build both indexes from the batches, and write their files if the disk lets us; returns where these end."""
         index: GrowingOffsetIndex = BatchStarts() if self.classic else OffsetIndex.empty()
         builder = IndexBuilder(self.base, self.interval, index)
+        end = self.base
         for position, header in self.batches(0):
             builder.add(position, header)
+            end = header[0] + header[6] + 1
         times = TimeIndex.empty() if self.classic else builder.times
         self.activate(index, times, builder.max_timestamp, builder.max_timestamp_offset)
         with contextlib.suppress(OSError):
             self.write_indexes()
+        return end
 
     # -- finding
 

@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .config import LogConfig
 from .epochs import LeaderEpochs
@@ -14,7 +15,11 @@ from .producers import ProducerState
 from .recovery import forget_snapshot
 from .segment import FARTHEST, Segment, segment_path
 
+if TYPE_CHECKING:
+    from .compaction import Compaction
+
 OPEN_OLD_SEGMENTS = 3
+LARGE = 16 << 20  # to remove a gigabyte takes a file system a quarter of a second, too long for an event loop
 BIG = 64 * 1024  # a batch of this size is written from where it lies: copying it would cost more than a system call
 _OUT_OF_HANDLES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -54,7 +59,9 @@ class LogState:
         "_tail",
         "_timestamp_limit",
         "_written",
+        "cleaned_to",
         "clock",
+        "compaction",
         "dir",
         "end_offset",
         "epochs",
@@ -75,6 +82,8 @@ class LogState:
         self.producers = ProducerState(config.classic)
         self.epochs = LeaderEpochs()
         self.start_offset = self.end_offset = self.exposed_offset = self.recovery_point = 0
+        self.cleaned_to = 0  # what is below it was compacted; see CompactableLog.first_dirty
+        self.compaction: Compaction | None = None  # the pass that is under way
         self.failed: StorageError | None = None
         self._config = config
         self._classic = config.classic
@@ -177,6 +186,10 @@ class LogState:
     def _offline(self) -> StorageError:
         assert self.failed is not None
         return StorageError(*self.failed.args)
+
+    def give_up(self, error: Exception) -> StorageError:
+        """Go offline after an error that nobody thought of: what is staged counts as not written."""
+        return self._fail(OSError(errno.EIO, f"{type(error).__name__}: {error}"), "writing to")
 
     def _fail(self, error: OSError, doing: str) -> StorageError:
         """Go offline: cut the file back to what was committed; nothing staged was ever seen."""

@@ -7,7 +7,7 @@ A batch is the unit that travels and that lies on disk, byte for byte the same:
              12  leader epoch       int32
              16  magic              int8    always 2
              17  crc                uint32  CRC-32C of everything from position 21 on
-             21  attributes         int16   0-2 codec, 3 log append time, 4 transactional, 5 control
+             21  attributes         int16   0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon
              23  last offset delta  int32
              27  base timestamp     int64
              35  max timestamp      int64
@@ -39,6 +39,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40  # the base timestamp is when compaction may remove the tombstones of this batch
 
 _SMALLEST_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 _LENGTH = struct.Struct(">i")
@@ -103,6 +104,10 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON)
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:

@@ -57,11 +57,13 @@ def encode_batch(
     control: bool = False,
     log_append_time: int | None = None,
     deltas: Sequence[int] | None = None,
+    base_timestamp: int | None = None,
 ) -> bytes:
     """Encode (key, value, headers, timestamp in ms) records as one batch.
 
     Offsets count up from `base_offset` unless `deltas` gives each record its own, in rising order, as a
-    compacted batch needs. With `log_append_time` the whole batch bears that timestamp.
+    compacted batch needs. With `log_append_time` the whole batch bears that timestamp. The timestamps count from the
+    first one's, unless `base_timestamp` is given.
     """
     if not records:
         raise ValueError("a batch needs at least one record")
@@ -78,7 +80,8 @@ def encode_batch(
     count = len(keys)
     last_offset_delta = deltas[-1] if deltas else count - 1
 
-    pieces = _pieces(keys, values, headers, timestamps, deltas)
+    base = timestamps[0] if base_timestamp is None else base_timestamp
+    pieces = _pieces(keys, values, headers, timestamps, deltas, base)
     if codec:
         pieces = [b"", compress(codec, b"".join(pieces), level)]
     head = HEADER.pack(
@@ -89,7 +92,7 @@ def encode_batch(
         0,
         attributes,
         last_offset_delta,
-        timestamps[0],
+        base,
         max_timestamp,
         producer_id,
         producer_epoch,
@@ -110,10 +113,10 @@ def _pieces(
     headers: tuple[Sequence[Header], ...],
     timestamps: tuple[int, ...],
     given_deltas: Sequence[int] | None,
+    base: int,
 ) -> list[bytes]:
     """All records, to be joined; the first piece is never part of a value."""
     count = len(keys)
-    base = timestamps[0]
     no_keys = keys[0] is None and keys.count(None) == count
     no_headers = not any(headers)
     one_timestamp = timestamps.count(base) == count

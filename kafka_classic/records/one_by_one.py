@@ -26,7 +26,7 @@ def read_records(
     base_timestamp: int,
     records: list[Record],
 ) -> int:
-    """Append the records numbered `first` up to `stop` to `records`, and return where the next one begins.
+    """Append the records numbered `first` up to `stop` to `records`, empty before; return where the next begins.
 
     All numbers from `first` to below `stop` must take the same bytes as a varint.
     """
@@ -50,7 +50,7 @@ def read_records(
                     pos += 2
                     record_end = pos + length_of[byte] + (next_byte << 6)
                 else:
-                    length, pos = _signed(data, pos)
+                    length, pos = signed(data, pos)
                     record_end = pos + length if length >= 0 else _OUT
 
             # The attributes before it are unused.
@@ -61,7 +61,7 @@ def read_records(
                     pos += 3
                     timestamp = base_timestamp + length_of[byte] + (next_byte << 6)
                 else:
-                    time, pos = _signed(data, pos + 1, 64)
+                    time, pos = signed(data, pos + 1, 64)
                     timestamp = base_timestamp + time
                 last_time = -1
             else:
@@ -74,7 +74,7 @@ def read_records(
             if data[pos:delta_end] == delta:
                 pos = delta_end
             else:
-                other, pos = _signed(data, pos)
+                other, pos = signed(data, pos)
                 offset = base_offset + other
 
             byte = data[pos]
@@ -86,7 +86,7 @@ def read_records(
                     at = pos + 1
                     pos = at + length_of[byte]
                 else:
-                    length, at = _signed(data, pos)
+                    length, at = signed(data, pos)
                     pos = at + length if length >= 0 else _OUT
                 key = data[at:pos]
 
@@ -104,7 +104,7 @@ def read_records(
                         at = pos + 2
                         pos = at + length_of[byte] + (next_byte << 6)
                     else:
-                        length, at = _signed(data, pos)
+                        length, at = signed(data, pos)
                         pos = at + length if length >= 0 else _OUT
                 value = data[at:pos]
 
@@ -115,16 +115,16 @@ def read_records(
                 pos += 1
                 append(new(Record, (offset, timestamp, key, value, ())))
             if pos != record_end:
-                raise InvalidRecord(f"record {len(records) - 1} is not as long as it says")
+                raise InvalidRecord(f"record {first + len(records) - 1} is not as long as it says")
     except IndexError:
-        raise InvalidRecord(f"record {len(records)} is cut off, or a length in it leads out of it") from None
+        raise InvalidRecord(f"record {first + len(records)} is cut off, or a length in it leads out of it") from None
     # Looked at once and not for each record: what was read beyond the end is thrown away.
     if pos > end:
         raise InvalidRecord("the records lead out of their batch")
     return pos
 
 
-def _signed(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
+def signed(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     number = 0
     for place in range(-(-bits // 7)):
         byte = data[pos + place]
@@ -137,7 +137,7 @@ def _signed(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
 
 
 def _headers(data: bytes, pos: int, end: int) -> tuple[Headers, int]:
-    count, pos = (data[pos] >> 1, pos + 1) if data[pos] < 0x80 and not data[pos] & 1 else _signed(data, pos)
+    count, pos = (data[pos] >> 1, pos + 1) if data[pos] < 0x80 and not data[pos] & 1 else signed(data, pos)
     if count < 0:
         raise InvalidRecord("a negative count of headers")
     headers: list[tuple[str, bytes | None]] = []
@@ -148,7 +148,7 @@ def _headers(data: bytes, pos: int, end: int) -> tuple[Headers, int]:
             if length < 0x80:
                 pos = at + _LENGTH[length]
             else:
-                length, at = _signed(data, pos)
+                length, at = signed(data, pos)
                 pos = at + length if length >= 0 else _OUT
             if pos > end:
                 raise InvalidRecord("a header's name is null, or does not fit into its record")
@@ -162,7 +162,7 @@ def _headers(data: bytes, pos: int, end: int) -> tuple[Headers, int]:
             if length < 0x80:
                 pos = at + _LENGTH[length]
             else:
-                length, at = _signed(data, pos)
+                length, at = signed(data, pos)
                 pos = at + length if length >= 0 else _OUT
             if pos > end:
                 raise InvalidRecord("a header's value does not fit into its record")

@@ -8,7 +8,7 @@ lies where the stride says. Logs with fixed-size messages, and the first records
 import struct
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from .batch import Buffer
 from .deltas import KEPT, delta_columns, delta_range
@@ -16,7 +16,7 @@ from .deltas import KEPT, delta_columns, delta_range
 WORTHWHILE: Final = 16
 # length, attributes, both deltas, key, value, headers: a byte each.
 SMALLEST_RECORD: Final = 7
-_ZIGZAG: Final = tuple((number >> 1) ^ -(number & 1) for number in range(128))
+ZIGZAG: Final = tuple((number >> 1) ^ -(number & 1) for number in range(128))
 
 
 def run_length(data: Buffer, pos: int, size: int, count: int, places: Iterable[int]) -> int:
@@ -51,13 +51,52 @@ def length_at(data: Buffer, pos: int) -> tuple[int, int]:
     return number >> 1, 0 if number & 1 or number > 0x1FFFFF else width
 
 
-def read_run(
-    data: bytes, pos: int, end: int, delta: int, most: int, base_timestamp: int
-) -> tuple[int, int, Iterable[int], Iterator[bytes] | Iterable[None], Iterator[bytes]] | None:
-    """Read the run of at most `most` records at `pos`, whose offset deltas must count up from `delta`.
+class Run(NamedTuple):
+    """Records of one shape: `length` of them, `size` bytes apart from `pos` on, their offset deltas from `delta` on.
 
-    Returns how many records, their size, and the columns of timestamps, keys and values; or None where no worthwhile
-    run of sound records begins. There must be enough bytes before `end` for that many of the smallest records.
+    The other places count from a record's first byte. `time_at` is the one byte of its timestamp delta, in zigzag; a
+    key's length is -1 where the keys are null. None has headers.
+    """
+
+    data: bytes
+    pos: int
+    length: int
+    size: int
+    delta: int
+    time_at: int
+    key_at: int
+    key_length: int
+    value_at: int
+    value_length: int
+
+    @property
+    def end(self) -> int:
+        return self.pos + self.size * self.length
+
+    def timestamps(self, base_timestamp: int) -> Iterable[int]:
+        times = self.data[self.pos + self.time_at : self.end : self.size]
+        if times.count(times[0]) == self.length:
+            return repeat(base_timestamp + ZIGZAG[times[0]], self.length)
+        return [base_timestamp + ZIGZAG[time] for time in times]
+
+    def keys(self) -> Iterator[bytes] | Iterable[None]:
+        return repeat(None, self.length) if self.key_length < 0 else self._cells(self.key_at, self.key_length)
+
+    def values(self) -> Iterator[bytes]:
+        return self._cells(self.value_at, self.value_length)
+
+    def _cells(self, at: int, length: int) -> Iterator[bytes]:
+        rows: Iterator[tuple[Any, ...]] = struct.iter_unpack(
+            f"{at}x{length}s{self.size - at - length}x", memoryview(self.data)[self.pos : self.end]
+        )
+        return chain.from_iterable(rows)
+
+
+def find_run(data: bytes, pos: int, end: int, delta: int, most: int) -> Run | None:
+    """Find the run of at most `most` records at `pos`, whose offset deltas must count up from `delta`.
+
+    None where no worthwhile run of sound records begins. There must be enough bytes before `end` for that many of the
+    smallest records.
     """
     length, width = length_at(data, pos)
     if not width:
@@ -92,16 +131,4 @@ def read_run(
     for place, expected in enumerate(delta_columns(delta_width), time_at + 1):
         if data[pos + place : pos + size * count : size] != expected[first : first + count]:
             return None
-    timestamps: Iterable[int]
-    if times.count(times[0]) == count:
-        timestamps = repeat(base_timestamp + _ZIGZAG[times[0]], count)
-    else:
-        timestamps = [base_timestamp + _ZIGZAG[time] for time in times]
-    run = memoryview(data)[pos : pos + size * count]
-    keys = repeat(None, count) if null_keys else _cells(run, size, key_at, key_length)
-    return count, size, timestamps, keys, _cells(run, size, value_at, value_length)
-
-
-def _cells(run: memoryview, size: int, at: int, length: int) -> Iterator[bytes]:
-    rows: Iterator[tuple[Any, ...]] = struct.iter_unpack(f"{at}x{length}s{size - at - length}x", run)
-    return chain.from_iterable(rows)
+    return Run(data, pos, count, size, delta, time_at, key_at, -1 if null_keys else key_length, value_at, value_length)

@@ -213,9 +213,9 @@ class Fetcher:
                     asked.append((followed, partition.leader_epoch, partition.log.epochs.latest))
             if asked:
                 self._ask(asked)
-            if self._cut_any:
-                self._all.save_cuts()
-                self._cut_any = False
+        if self._cut_any:  # also what was not saved the last time, because the disk was full, say
+            self._all.save_cuts()
+            self._cut_any = False
 
     def _ask(self, asked: list[tuple[_Followed, int, int]]) -> None:
         topics: dict[str, list[Any]] = {}

@@ -39,7 +39,7 @@ class InSync:
         self._tell_controller = tell_controller
         self._lag_s = lag_s
         self._clock = clock
-        self._jobs: deque[tuple[Partition, tuple[int, ...], int]] = deque()
+        self._jobs: deque[tuple[Partition, frozenset[int], tuple[int, ...], int]] = deque()
         self._workers: set[gevent.Greenlet] = set()
         self._changed: list[tuple[str, int]] = []
         self._telling = False
@@ -63,9 +63,13 @@ class InSync:
         """A follower that is not in the ISR has just fetched: let it in if it lacks nothing."""
         self._change(partition, partition.grown(follower))
 
+    def resign(self, partition: Partition) -> None:
+        """This broker's disk fails it: it leaves the ISR, so that the controller has one of the others lead."""
+        self._change(partition, partition.resigned())
+
     def _change(self, partition: Partition, wanted: frozenset[int] | None) -> None:
         if wanted is not None:
-            self._jobs.append((partition, partition.propose(wanted), partition.leader_epoch))
+            self._jobs.append((partition, wanted, partition.propose(wanted), partition.leader_epoch))
             if len(self._workers) < AT_A_TIME:
                 self._spawn(self._work)
 
@@ -76,10 +80,15 @@ class InSync:
 
     def _work(self) -> None:
         while self._jobs:
-            self._write(*self._jobs.popleft())
+            job = self._jobs.popleft()
+            try:
+                self._write(*job)
+            except Exception:  # left undone, its in-sync replicas would never change again
+                log.exception("the ISR of %s-%d could not be written, trying again", job[0].topic, job[0].index)
+                self._jobs.append(job)
+                gevent.sleep(RETRY_S)
 
-    def _write(self, partition: Partition, isr: tuple[int, ...], epoch: int) -> None:
-        proposed = partition.pending
+    def _write(self, partition: Partition, proposed: frozenset[int], isr: tuple[int, ...], epoch: int) -> None:
         topic, index = partition.topic, partition.index
         was = partition.isr
         while partition.leading and partition.leader_epoch == epoch and partition.pending is proposed:
@@ -101,7 +110,7 @@ class InSync:
                     log.info("%s-%d: the ISR %s to %s", topic, index, change, ",".join(map(str, isr)))
                 return
 
-    def _adopt(self, partition: Partition, epoch: int, proposed: frozenset[int] | None) -> bool:
+    def _adopt(self, partition: Partition, epoch: int, proposed: frozenset[int]) -> bool:
         """Another state stands there: ours of before, or one of which the controller is about to tell."""
         try:
             state = self._states.read(partition.topic, partition.index)

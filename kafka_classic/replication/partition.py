@@ -8,7 +8,7 @@ from uuid import UUID
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.log import Log
 from kafka_classic.replication.replica import Leadership, Replica, Taken
-from kafka_classic.settings import MAX_LONG, BrokerSettings, TopicSettings
+from kafka_classic.settings import INTERNAL_TOPICS, MAX_LONG, BrokerSettings, TopicSettings
 
 # What the produce fast path may take as it is: nothing, or what need not wait for others, or everything.
 SLOW, UNLESS_ALL, FAST = 0, 1, 2
@@ -84,9 +84,11 @@ class Partition(Replica):
             self.leading
             and not self.gone
             and self.log.failed is None
+            and self.topic not in INTERNAL_TOPICS
             and settings.compression_type == "producer"
             and settings.message_timestamp_type == "CreateTime"
             and settings.message_timestamp_before_max_ms == MAX_LONG
+            and not settings.compacts  # then each record's key is looked at
         ):
             self.fast = UNLESS_ALL if self.replicated else FAST
 
@@ -126,7 +128,7 @@ class Partition(Replica):
 
 def log_config(settings: TopicSettings, broker: BrokerSettings) -> LogConfig:
     """What a topic's logs go by: its settings, and the broker's for what no topic can set."""
-    names = [name for name in LogConfig.__dataclass_fields__ if hasattr(settings, name)]
-    return LogConfig(
-        producer_id_expiration_ms=broker.producer_id_expiration_ms, **{name: getattr(settings, name) for name in names}
-    )
+    values = {name: getattr(settings, name) for name in LogConfig.__dataclass_fields__ if hasattr(settings, name)}
+    if settings.compacts:  # what is in the active segment is not compacted, however old
+        values["segment_ms"] = min(settings.segment_ms, settings.max_compaction_lag_ms)
+    return LogConfig(producer_id_expiration_ms=broker.producer_id_expiration_ms, **values)

@@ -182,6 +182,10 @@ class Replica:
         follower.leader_end, follower.fetched_at, follower.end = end, now, offset
         return id in self._others and self.advance()
 
+    def silence(self, now: float) -> float:
+        """For how long one has not fetched that could lead in this one's place; 0 if there is none such."""
+        return max((now - self.followers[id].fetched_at for id in self._others if id in self.followers), default=0.0)
+
     def shrunk(self, now: float, lag: float) -> frozenset[int] | None:
         """The ISR without those who have not caught up for too long; None if it is right as it is."""
         if not self.leading or self.pending is not None:
@@ -199,6 +203,12 @@ class Replica:
         if self.followers[id].end < max(self.high_watermark, self.epoch_start):
             return None
         return self.isr | {id}
+
+    def resigned(self) -> frozenset[int] | None:
+        """The ISR without this leader, whose disk fails: one of those left is to lead; None if there are none."""
+        if not self.leading or self.pending is not None or self.me not in self.isr:
+            return None
+        return self.isr - {self.me} or None
 
     def propose(self, isr: frozenset[int]) -> tuple[int, ...]:
         """The ISR is about to be written to ZooKeeper: until it is known what became of it, both count.

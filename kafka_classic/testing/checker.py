@@ -26,6 +26,7 @@ from typing import Any
 
 Where = tuple[int, int]  # partition, offset
 
+UNKNOWN = -1  # the offset of a record that is acknowledged, but nobody was told where it is
 DELIVERY_MS = 120_000
 PATIENCE_MS = 3_000
 MOST_WAITING = 50
@@ -268,7 +269,10 @@ class Load:
         value = message.value().decode()
         with self._lock:
             if error is None:
-                self._history.acknowledged[value] = (message.partition(), message.offset())
+                # librdkafka takes the answer to a later batch for one to those before it, whose own was lost; where
+                # these are it does not know, and says None.
+                offset = message.offset()
+                self._history.acknowledged[value] = (message.partition(), UNKNOWN if offset is None else offset)
             else:
                 self._history.failed[value] = str(error)
 
@@ -354,6 +358,6 @@ def log_bytes(data_dir: Path, topic: str, partition: int) -> bytes:
 
 
 def diverged(data_dirs: Iterable[Path], topic: str, partitions: int) -> list[int]:
-    """The partitions whose replicas are not equal byte for byte."""
+    """The partitions whose replicas are not equal byte for byte, as those of compacted topics need not be."""
     folders = list(data_dirs)
     return [index for index in range(partitions) if len({log_bytes(folder, topic, index) for folder in folders}) > 1]

@@ -56,6 +56,7 @@ class LocalCluster:
         self.host = host
         self.detach = detach
         self.settings = dict(settings or {})
+        self._suited = _suited_to(brokers)
         self.zookeeper_server: ZooKeeperProcess | None = None
         self._base_port = base_port
         self._ports = PortLeases(host)
@@ -197,7 +198,7 @@ class LocalCluster:
             self.dir,
             port=port,
             zookeeper=self.zookeeper,
-            settings=self.settings,
+            settings={**self._suited, **self.settings},
             host=self.host,
             on_change=self._changed,
         )
@@ -254,6 +255,13 @@ class LocalCluster:
                 self._keeper.keep(after.pid, after.started)
         with self._lock:
             write_state(self.dir, self.state())
+
+
+def _suited_to(brokers: int) -> dict[str, str]:
+    """How groups are kept in a small cluster of one machine: by as many brokers as there are, and without Kafka's wait
+    of three seconds for more members, which spares large groups a few rebalances and costs small ones their patience.
+    """
+    return {"offsets.topic.replication.factor": str(max(1, min(3, brokers))), "group.initial.rebalance.delay.ms": "0"}
 
 
 def _state(id: int, host: str, port: int, process: Process | None) -> ServerState:

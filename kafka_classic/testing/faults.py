@@ -12,7 +12,6 @@ What the cluster is asked here (who leads, who is in sync) is read from ZooKeepe
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,18 +19,14 @@ from typing import TYPE_CHECKING
 from kafka_classic.testing.broker import BrokerProcess
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.proxy import CLIENT, ZOOKEEPER, Name, Network
+from kafka_classic.testing.sight import belief, sight
+from kafka_classic.testing.waiting import NeverCame, until
 
 if TYPE_CHECKING:
     from kafka_classic.zk.partitions import PartitionState
     from kafka_classic.zk.session import Session
 
 __all__ = ["CLIENT", "ZOOKEEPER", "FaultyCluster", "NeverCame"]
-
-_POLL_S = 0.02
-
-
-class NeverCame(AssertionError):
-    """What a test waited for did not come in time; the message says what was seen instead."""
 
 
 class FaultyCluster(LocalCluster):
@@ -135,6 +130,22 @@ class FaultyCluster(LocalCluster):
 
         return PartitionStates(self.zookeeper_session()).read(topic, partition)
 
+    def untold(self, topic: str, partition: int) -> bool:
+        """Whether a cut lies between the controller and the leader it chose, and that one does not know that it leads.
+
+        Nobody leads then until it is healed: brokers hear of leadership from the controller alone, as in Kafka.
+        """
+        from kafka_classic.wire.errors import KafkaError
+
+        state, controller = self.state_of(topic, partition), self.controller()
+        if state is None or state.leader < 0 or controller is None or not self.network.is_cut(controller, state.leader):
+            return False
+        try:
+            known = belief(self.brokers[state.leader]).get((topic, partition))
+        except KafkaError:
+            return False  # it does not run, or hangs
+        return known is None or known.leader_epoch < state.leader_epoch
+
     def zookeeper_session(self) -> Session:
         """A session of the test's own, past all proxies."""
         from kafka_classic.zk.session import Session
@@ -146,12 +157,8 @@ class FaultyCluster(LocalCluster):
     # --- waiting
 
     def until(self, condition: Callable[[], bool], what: str = "the condition", timeout: float = 90.0) -> None:
-        """Wait until it holds; raises NeverCame when it does not in time."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline:
-                raise NeverCame(f"{what} did not come in {timeout:g} s")
-            time.sleep(_POLL_S)
+        """Wait until it holds; raises NeverCame, with all that can be seen of the cluster, when it does not in time."""
+        until(condition, what, timeout, sight=lambda: sight(self))
 
     def until_whole(self, topics: Iterable[str], partitions: int, timeout: float = 90.0) -> None:
         """Wait until all partitions have a leader and all brokers in sync."""

@@ -206,6 +206,12 @@ class Network:
     def is_cut(self, a: Name, b: Name) -> bool:
         return (a, b) in self._cut
 
+    def cuts(self) -> list[tuple[Name, Name]]:
+        """The links that are cut, each as caller and server."""
+        answer: list[tuple[Name, Name]] = []
+        self._order(lambda: answer.extend(sorted(self._cut, key=str)))
+        return answer
+
     # --- life
 
     def close(self) -> None:

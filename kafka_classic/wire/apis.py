@@ -62,12 +62,10 @@ class Api(IntEnum):
 # - Produce 12 means "transactions V2" only to a client that sees the finalized feature `transaction.version`;
 #   we finalize none, so a client that is not transactional uses it as it uses 11.
 # - ListOffsets 8 to 11 add targets in tiered storage; without any, the answer is "no such offset", as Kafka's is.
-# - FindCoordinator is here though nobody coordinates groups yet: librdkafka takes a broker without it for one that
-#   cannot read lz4, and silently sends uncompressed batches.
+# - OffsetCommit 0 and 1 and OffsetFetch 0 kept offsets in ZooKeeper; kio, like Kafka 4, no longer has them.
 # - Fetch 17 and 18 add fields that only followers of a KRaft quorum fill.
 # - LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown pass between our own brokers, in one version each.
 #   They are told of like the others, as Kafka with ZooKeeper did.
-# A broker that serves more (groups) adds to this table.
 SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.PRODUCE: (3, 13),
     Api.FETCH: (4, 18),
@@ -77,7 +75,15 @@ SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.STOP_REPLICA: (3, 3),
     Api.UPDATE_METADATA: (7, 7),
     Api.CONTROLLED_SHUTDOWN: (3, 3),
+    Api.OFFSET_COMMIT: (2, 10),
+    Api.OFFSET_FETCH: (1, 10),
     Api.FIND_COORDINATOR: (0, 6),
+    Api.JOIN_GROUP: (0, 9),
+    Api.HEARTBEAT: (0, 4),
+    Api.LEAVE_GROUP: (0, 5),
+    Api.SYNC_GROUP: (0, 5),
+    Api.DESCRIBE_GROUPS: (0, 6),
+    Api.LIST_GROUPS: (0, 5),
     Api.API_VERSIONS: (0, 4),
     Api.CREATE_TOPICS: (2, 7),
     Api.DELETE_TOPICS: (1, 6),
@@ -88,10 +94,12 @@ SERVED: Final[dict[Api, tuple[int, int]]] = {
     Api.ALTER_CONFIGS: (0, 2),
     Api.DESCRIBE_LOG_DIRS: (1, 5),
     Api.CREATE_PARTITIONS: (0, 3),
+    Api.DELETE_GROUPS: (0, 2),
     Api.ELECT_LEADERS: (0, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     Api.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
     Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    Api.OFFSET_DELETE: (0, 0),
     Api.DESCRIBE_CLUSTER: (0, 2),
 }
 
@@ -108,7 +116,15 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.STOP_REPLICA: 2,
     Api.UPDATE_METADATA: 6,
     Api.CONTROLLED_SHUTDOWN: 3,
+    Api.OFFSET_COMMIT: 8,
+    Api.OFFSET_FETCH: 6,
     Api.FIND_COORDINATOR: 3,
+    Api.JOIN_GROUP: 6,
+    Api.HEARTBEAT: 4,
+    Api.LEAVE_GROUP: 4,
+    Api.SYNC_GROUP: 4,
+    Api.DESCRIBE_GROUPS: 5,
+    Api.LIST_GROUPS: 3,
     Api.API_VERSIONS: 3,
     Api.CREATE_TOPICS: 5,
     Api.DELETE_TOPICS: 4,
@@ -119,15 +135,17 @@ FLEXIBLE_FROM: Final[dict[Api, int]] = {
     Api.ALTER_CONFIGS: 2,
     Api.DESCRIBE_LOG_DIRS: 2,
     Api.CREATE_PARTITIONS: 2,
+    Api.DELETE_GROUPS: 2,
     Api.ELECT_LEADERS: 2,
     Api.INCREMENTAL_ALTER_CONFIGS: 1,
     Api.ALTER_PARTITION_REASSIGNMENTS: 0,
     Api.LIST_PARTITION_REASSIGNMENTS: 0,
+    Api.OFFSET_DELETE: 1,  # which there is not yet
     Api.DESCRIBE_CLUSTER: 0,
 }
 
-# Up to these versions Produce and Fetch name a topic; beyond, they carry its id. One class cannot hold both.
-NAMED_UPTO: Final[dict[Api, int]] = {Api.PRODUCE: 12, Api.FETCH: 12}
+# Up to these versions a topic is named; beyond, its id is carried. One class cannot hold both.
+NAMED_UPTO: Final[dict[Api, int]] = {Api.PRODUCE: 12, Api.FETCH: 12, Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9}
 
 
 def model_version(api: Api, version: int) -> int:

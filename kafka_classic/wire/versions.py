@@ -85,12 +85,88 @@ def _lower_found_coordinator(wire: Any, model: Any) -> dict[str, Callable[[Any],
     return {}
 
 
+def _raise_leave_group(wire: Any, model: Any, values: dict[str, Any]) -> None:
+    # Version 3 lets many leave at once; before, it was one.
+    if wire.__version__ < 3 <= model.__version__:
+        one: Any = next(field.entity for field in fields_of(model) if field.name == "members")
+        values["members"] = (one(member_id=values.pop("member_id")),)
+
+
+def _lower_leave_group(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    if wire.__version__ < 3 <= model.__version__:
+        return {"member_id": lambda request: next((member.member_id for member in request.members), "")}
+    return {}
+
+
+def _lower_left_group(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    def error(response: Any) -> Any:
+        return response.error_code or next((member.error_code for member in response.members), Error.none)
+
+    return {"error_code": error} if wire.__version__ < 3 <= model.__version__ else {}
+
+
+def _as_class(rows: Any, cls: Any) -> Any:
+    """The same rows as instances of a class of another name, down to the last array."""
+    if rows is None:
+        return None
+    fields = fields_of(cls)
+
+    def one(row: Any) -> Any:
+        given = {f.name: getattr(row, f.name, f.default) for f in fields}
+        deeper = {f.name: _as_class(given[f.name], f.entity) for f in fields if f.entity is not None}
+        return cls(**{**given, **deeper})
+
+    return tuple(one(row) for row in rows)
+
+
+def _raise_offset_fetch(wire: Any, model: Any, values: dict[str, Any]) -> None:
+    # Version 8 asks for many groups at once; before, for one.
+    if wire.__version__ < 8 <= model.__version__:
+        group: Any = next(field.entity for field in fields_of(model) if field.name == "groups")
+        topic = next(field.entity for field in fields_of(group) if field.name == "topics")
+        values["groups"] = (group(group_id=values.pop("group_id"), topics=_as_class(values.pop("topics"), topic)),)
+
+
+def _lower_offset_fetch(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    if not wire.__version__ < 8 <= model.__version__:
+        return {}
+
+    def topics(request: Any) -> Any:
+        found = next((group.topics for group in request.groups), ())
+        return () if found is None and wire.__version__ < 2 else found  # version 1 could not ask for all there is
+
+    return {
+        "group_id": lambda request: next((group.group_id for group in request.groups), ""),
+        "topics": topics,
+    }
+
+
+def _raise_fetched_offsets(wire: Any, model: Any, values: dict[str, Any]) -> None:
+    if wire.__version__ < 8 <= model.__version__:
+        group: Any = next(field.entity for field in fields_of(model) if field.name == "groups")
+        topic = next(field.entity for field in fields_of(group) if field.name == "topics")
+        rows, error = _as_class(values.pop("topics"), topic), values.pop("error_code", Error.none)
+        values["groups"] = (group(group_id="", topics=rows, error_code=error),)
+
+
+def _lower_fetched_offsets(wire: Any, model: Any) -> dict[str, Callable[[Any], Any]]:
+    if wire.__version__ < 8 <= model.__version__:
+        return {
+            "topics": lambda response: next((group.topics for group in response.groups), ()),
+            "error_code": lambda response: next((group.error_code for group in response.groups), Error.none),
+        }
+    return {}
+
+
 RAISE: Final[dict[str, Callable[[Any, Any, dict[str, Any]], None]]] = {
     "MetadataRequest": _raise_metadata,
     "DeleteTopicsRequest": _raise_delete_topics,
     "FetchRequest": _raise_fetch,
     "FindCoordinatorRequest": _raise_find_coordinator,
     "FindCoordinatorResponse": _raise_found_coordinator,
+    "LeaveGroupRequest": _raise_leave_group,
+    "OffsetFetchRequest": _raise_offset_fetch,
+    "OffsetFetchResponse": _raise_fetched_offsets,
 }
 
 LOWER: Final[dict[str, Callable[[Any, Any], dict[str, Callable[[Any], Any]]]]] = {
@@ -99,4 +175,8 @@ LOWER: Final[dict[str, Callable[[Any, Any], dict[str, Callable[[Any], Any]]]]] =
     "FetchRequest": _lower_fetch,
     "FindCoordinatorRequest": _lower_find_coordinator,
     "FindCoordinatorResponse": _lower_found_coordinator,
+    "LeaveGroupRequest": _lower_leave_group,
+    "LeaveGroupResponse": _lower_left_group,
+    "OffsetFetchRequest": _lower_offset_fetch,
+    "OffsetFetchResponse": _lower_fetched_offsets,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
 from typing import Any
 
 from kafka_classic.records.encode import encode_batch
@@ -144,11 +143,3 @@ def fetched(raw: Raw, topic: str) -> tuple[int, int, bytes]:
 
 def batch(*values: bytes, **more: Any) -> bytes:
     return encode_batch([(None, value, (), NOW_MS) for value in values], **more)
-
-
-def eventually(condition: Callable[[], bool], timeout: float = 60.0) -> None:
-    """Wait until `condition` holds; fails when it does not in time."""
-    until = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < until, "the condition never came true"
-        time.sleep(0.01)

@@ -15,9 +15,10 @@ from kio.schema.errors import ErrorCode as Error
 from kafka_classic.records.batch import HEADER_SIZE, seal
 from kafka_classic.records.codecs import Codec, compress
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import read_response, write_request
-from tests.broker.raw import Raw, batch, eventually, fetch, fetch_frame, framed, header, produce, produce_frame
+from tests.broker.raw import Raw, batch, fetch, fetch_frame, framed, header, produce, produce_frame
 
 MB = 1 << 20
 
@@ -329,7 +330,7 @@ class TestSlowAndSilentClients:
                 with Raw(address) as waiting:
                     waiting.send(fetch_frame(kafka_topic, end, max_wait_ms=60_000))
             assert produce(raw, kafka_topic, batch(b"wakes"))[0] == 0
-            eventually(lambda: b"wakes" in fetch(raw, kafka_topic, end)[2])
+            until(lambda: b"wakes" in fetch(raw, kafka_topic, end)[2])
 
 
 def _api_versions() -> object:

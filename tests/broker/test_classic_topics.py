@@ -10,9 +10,10 @@ from kafka_classic.records.codecs import Codec
 from kafka_classic.records.decode import decode_records
 from kafka_classic.records.encode import encode_batch
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.broker.calls import change_configs, config, delete_records, list_offsets, set_configs
 from tests.broker.conftest import MakeTopic, make_topic
-from tests.broker.raw import NOW_MS, Raw, batch, eventually, fetch, fetch_frame, fetched, produce
+from tests.broker.raw import NOW_MS, Raw, batch, fetch, fetch_frame, fetched, produce
 
 LONG = 300_000
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -102,7 +103,7 @@ def test_offsets_are_found_by_time(raw: Raw, topic_with: MakeTopic) -> None:
         made = encode_batch([(None, b"v" * 50, (), NOW_MS + 10 * number)])
         starts.append(produce(raw, topic, made)[1])
     end = starts[-1] + len(made)
-    eventually(lambda: bool(list_offsets(raw, topic, LATEST).offset == end))
+    until(lambda: bool(list_offsets(raw, topic, LATEST).offset == end))
     assert list_offsets(raw, topic, EARLIEST).offset == 0
     for number in range(10):
         found = list_offsets(raw, topic, NOW_MS + 10 * number - 5)
@@ -115,7 +116,7 @@ def test_records_are_deleted_up_to_a_byte_and_not_beyond_what_is_flushed(raw: Ra
     topic, one = topic_with(configs={**NEVER, "flush.messages": "2"}), batch(b"x")
     for _ in range(3):
         assert produce(raw, topic, one)[0] == 0
-    eventually(lambda: fetch(raw, topic, 0)[1] == 2 * len(one))
+    until(lambda: fetch(raw, topic, 0)[1] == 2 * len(one))
     assert delete_records(raw, topic, len(one)).low_watermark == len(one)
     assert fetch(raw, topic, 0)[0] == Error.offset_out_of_range.value
     assert delete_records(raw, topic, 3 * len(one)).error_code is Error.offset_out_of_range
@@ -144,7 +145,7 @@ def test_what_was_not_flushed_is_seen_after_a_clean_stop_and_what_was_is_after_a
     with Raw(broker.address) as raw:
         for _ in range(3):
             assert produce(raw, topic, one)[0] == 0
-        eventually(lambda: fetch(raw, topic, 0)[1] == 2 * len(one))
+        until(lambda: fetch(raw, topic, 0)[1] == 2 * len(one))
     broker.restart()
     with Raw(broker.address) as raw:
         assert fetch(raw, topic, 0)[1] == 3 * len(one)  # a clean stop flushes

@@ -9,9 +9,10 @@ import pytest
 from kio.schema.errors import ErrorCode as Error
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.broker.calls import create_topics, init_producer_id, metadata, new_topic, topic_id
 from tests.broker.conftest import make_topic
-from tests.broker.raw import Raw, batch, eventually, fetch, fetch_frame, fetched, produce
+from tests.broker.raw import Raw, batch, fetch, fetch_frame, fetched, produce
 
 
 def partitions(address: str, topic: str) -> dict[int, Any]:
@@ -27,7 +28,7 @@ def brokers_seen(address: str) -> set[int]:
 def whole(cluster: LocalCluster) -> None:
     """Wait until every broker sees every other."""
     ids = {broker.id for broker in cluster.brokers}
-    eventually(lambda: all(brokers_seen(broker.address) == ids for broker in cluster.brokers))
+    until(lambda: all(brokers_seen(broker.address) == ids for broker in cluster.brokers))
 
 
 def everywhere(cluster: LocalCluster, topic: str) -> None:
@@ -37,7 +38,7 @@ def everywhere(cluster: LocalCluster, topic: str) -> None:
         with Raw(address) as raw:
             return metadata(raw, topic).topics[0].error_code is Error.none
 
-    eventually(lambda: all(known(broker.address) for broker in cluster.brokers))
+    until(lambda: all(known(broker.address) for broker in cluster.brokers))
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ class TestTogether:
                 ),
             )
 
-        eventually(lambda: told(addresses[0]) == told(addresses[1]) == told(addresses[2]))
+        until(lambda: told(addresses[0]) == told(addresses[1]) == told(addresses[2]))
         assert len(told(addresses[0])[2]) == 3
 
 
@@ -95,7 +96,7 @@ class TestABrokerDies:
         epoch = int(partitions(dead.address, topic)[2].leader_epoch)
         dead.kill()
         for address in addresses[:2]:
-            eventually(lambda address=address: brokers_seen(address) == {0, 1})  # type: ignore[misc]
+            until(lambda address=address: brokers_seen(address) == {0, 1})  # type: ignore[misc]
             rows = partitions(address, topic)
             assert (rows[2].error_code, rows[2].leader_id) == (Error.leader_not_available, -1)
             assert (list(rows[2].offline_replicas), list(rows[2].replica_nodes)) == ([2], [2])
@@ -107,7 +108,7 @@ class TestABrokerDies:
         assert {int(p.leader_id) for p in partitions(addresses[0], make_topic(addresses[0], 6)).values()} == {0, 1}
         dead.start()
         three.wait_ready()
-        eventually(lambda: partitions(addresses[0], topic)[2].leader_id == 2)
+        until(lambda: partitions(addresses[0], topic)[2].leader_id == 2)
         assert partitions(dead.address, topic)[2].leader_epoch > epoch
         with Raw(dead.address) as raw:
             assert produce(raw, topic, batch(b"after"), partition=2) == (0, 1)
@@ -117,7 +118,7 @@ class TestABrokerDies:
     ) -> None:
         away = three.brokers[1]
         away.stop()
-        eventually(lambda: brokers_seen(addresses[0]) == {0, 2})
+        until(lambda: brokers_seen(addresses[0]) == {0, 2})
         topic = make_topic(addresses[0], 2)
         away.start()
         three.wait_ready()
@@ -133,7 +134,7 @@ class TestABrokerDies:
             assert produce(raw, topic, batch(b"before"))[0] == 0
             frozen.pause()
             try:
-                eventually(lambda: brokers_seen(addresses[0]) == {0, 2})
+                until(lambda: brokers_seen(addresses[0]) == {0, 2})
             finally:
                 frozen.resume()
             whole(three)

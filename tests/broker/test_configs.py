@@ -7,13 +7,14 @@ from kio.schema.errors import ErrorCode as Error
 
 from kafka_classic.settings import BrokerSettings, TopicSettings
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.broker.calls import BROKER, alter_configs, change_configs, config, describe_configs, set_configs
 from tests.broker.conftest import MakeTopic, make_topic
-from tests.broker.raw import Raw, batch, eventually, produce
+from tests.broker.raw import Raw, batch, produce
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 FROM_TOPIC, FROM_FILE, FROM_DEFAULT = 1, 4, 5
-BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7
+BOOLEAN, INT, LONG, DOUBLE, LIST = 1, 3, 5, 6, 7
 
 
 class TestDescribe:
@@ -33,7 +34,8 @@ class TestDescribe:
         assert not any(row.read_only or row.is_sensitive for row in rows.values())
         if version >= 3:
             kinds = {name: row.config_type for name, row in rows.items()}
-            assert (kinds["classic"], kinds["cleanup.policy"] in (STRING, LIST)) == (BOOLEAN, True)
+            assert (kinds["classic"], kinds["cleanup.policy"]) == (BOOLEAN, LIST)
+            assert kinds["min.cleanable.dirty.ratio"] == DOUBLE
             assert (kinds["segment.bytes"], kinds["retention.ms"]) == (INT, LONG)
             assert all(row.documentation for row in rows.values())
 
@@ -65,6 +67,8 @@ class TestDescribe:
         assert describe_configs(raw, "no-such-topic").error_code is Error.unknown_topic_or_partition
         assert describe_configs(raw, "../x").error_code is Error.invalid_topic_exception
         assert describe_configs(raw, "77", BROKER).error_code is Error.invalid_request
+        of_all = describe_configs(raw, "", BROKER)
+        assert (of_all.error_code, of_all.configs) == (Error.none, ())
         assert describe_configs(raw, "x", 9).error_code is Error.invalid_request
 
 
@@ -86,6 +90,25 @@ class TestChange:
         assert alter_configs(raw, kafka_topic, {"segment.bytes": "5000"}, version=version).error_code is Error.none
         assert config(raw, kafka_topic, "retention.ms").config_source == FROM_DEFAULT
         assert config(raw, kafka_topic, "segment.bytes").value == "5000"
+
+    def test_a_policy_is_added_to_a_topic_and_taken_from_it(self, raw: Raw, kafka_topic: str) -> None:
+        for operation, value, now in (
+            (APPEND, "compact", "delete,compact"),
+            (APPEND, "compact", "delete,compact"),
+            (SUBTRACT, "delete", "compact"),
+        ):
+            changed = change_configs(raw, kafka_topic, ("cleanup.policy", operation, value))
+            assert changed.error_code is Error.none
+            assert config(raw, kafka_topic, "cleanup.policy").value == now
+        refused = change_configs(raw, kafka_topic, ("cleanup.policy", SUBTRACT, "compact"))
+        assert refused.error_code is Error.invalid_config
+        assert config(raw, kafka_topic, "cleanup.policy").value == "compact"
+
+    def test_a_classic_topic_is_never_compacted(self, raw: Raw, topic_with: MakeTopic) -> None:
+        topic = topic_with(configs={"classic": "true"})
+        refused = change_configs(raw, topic, ("cleanup.policy", SET, "compact,delete"))
+        assert refused.error_code is Error.invalid_config
+        assert "classic" in refused.error_message
 
     def test_one_wrong_change_leaves_all_as_it_was(self, raw: Raw, kafka_topic: str) -> None:
         for wrong, hint in (
@@ -121,9 +144,9 @@ class TestChange:
         addresses = [broker.address for broker in three.brokers]
         topic = make_topic(addresses[0], assignment=[(0, [0])])
         with Raw(addresses[0]) as leader, Raw(addresses[1]) as other:
-            eventually(lambda: describe_configs(other, topic).error_code is Error.none)
+            until(lambda: describe_configs(other, topic).error_code is Error.none)
             set_configs(other, topic, max_message_bytes="100")
-            eventually(lambda: produce(leader, topic, batch(b"v" * 200))[0] == Error.message_too_large.value)
+            until(lambda: produce(leader, topic, batch(b"v" * 200))[0] == Error.message_too_large.value)
             assert config(leader, topic, "max.message.bytes").value == "100"
             set_configs(leader, topic, max_message_bytes="200")
             assert produce(leader, topic, batch(b"v" * 50))[0] == 0  # its own change holds at once

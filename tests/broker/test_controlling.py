@@ -13,11 +13,12 @@ import pytest
 from kio.schema.errors import ErrorCode as Error
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.control import ControlledShutdownRequest
 from tests.broker.calls import LONG_ENOUGH, create_partitions, create_topics, metadata, ms, new_topic
 from tests.broker.conftest import make_topic
-from tests.broker.raw import Raw, batch, eventually, fetch, produce
+from tests.broker.raw import Raw, batch, fetch, produce
 
 ALTER: Any = alter_request
 ELECT: Any = elect_request
@@ -28,7 +29,7 @@ LIST: Any = list_request
 def boss(three: LocalCluster) -> Iterator[Raw]:
     """A connection to the controller."""
     with Raw(three.brokers[0].address) as any_broker:
-        eventually(lambda: metadata(any_broker).controller_id >= 0)
+        until(lambda: metadata(any_broker).controller_id >= 0)
         controller = metadata(any_broker).controller_id
     with Raw(three.brokers[controller].address) as connection:
         yield connection
@@ -101,7 +102,7 @@ def test_more_replicas_than_brokers_are_refused(boss: Raw) -> None:
 def test_the_preferred_leader_is_elected_on_request(boss: Raw, version: int) -> None:
     name = make_topic(boss.address, assignment=[(0, [0, 1])])
     reassign(boss, name, (1, 0))  # another order: 0 leads on, and 1 is preferred
-    eventually(lambda: list(partition_of(boss, name).replica_nodes) == [1, 0])
+    until(lambda: list(partition_of(boss, name).replica_nodes) == [1, 0])
     assert partition_of(boss, name).leader_id == 0
     answer = elect(boss, 0, name, version=version)
     [result] = answer.replica_election_results
@@ -109,7 +110,7 @@ def test_the_preferred_leader_is_elected_on_request(boss: Raw, version: int) -> 
         name,
         [(0, Error.none)],
     )
-    eventually(lambda: partition_of(boss, name).leader_id == 1)
+    until(lambda: partition_of(boss, name).leader_id == 1)
     [again] = elect(boss, 0, name, version=version).replica_election_results
     assert [row.error_code for row in again.partition_result] == [Error.election_not_needed]
     assert name not in {row.topic for row in elect(boss, 0, None, version=version).replica_election_results}
@@ -123,18 +124,19 @@ def test_an_election_that_is_none_of_the_two_is_refused(boss: Raw) -> None:
 def test_a_partition_moves_with_its_records(boss: Raw, three: LocalCluster, version: int) -> None:
     name = make_topic(boss.address, assignment=[(0, [0])])
     with Raw(three.brokers[0].address) as leader:
+        until(lambda: fetch(leader, name, 0)[0] == 0)  # it has heard that it leads, too
         for n in range(20):
             assert produce(leader, name, batch(b"%d" % n)) == (0, n)
     answer = reassign(boss, name, (2, 1), version=version)
     assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (Error.none, Error.none)
-    eventually(lambda: list(partition_of(boss, name).replica_nodes) == [2, 1])
-    eventually(lambda: partition_of(boss, name).leader_id == 2)
+    until(lambda: list(partition_of(boss, name).replica_nodes) == [2, 1])
+    until(lambda: partition_of(boss, name).leader_id == 2)
     assert under_way(boss).topics == ()
     with Raw(three.brokers[2].address) as leader:
-        eventually(lambda: produce(leader, name, batch(b"last"), acks=-1)[0] == 0)
-        eventually(lambda: fetch(leader, name, 0)[1] == 21)
+        until(lambda: produce(leader, name, batch(b"last"), acks=-1)[0] == 0)
+        until(lambda: fetch(leader, name, 0)[1] == 21)
     with Raw(three.brokers[0].address) as former:
-        eventually(lambda: produce(former, name, batch(b"x"))[0] == Error.not_leader_or_follower.value)
+        until(lambda: produce(former, name, batch(b"x"))[0] == Error.not_leader_or_follower.value)
 
 
 def test_what_cannot_be_reassigned_is_refused(boss: Raw) -> None:

@@ -15,9 +15,10 @@ from kafka_classic.records.encode import encode_batch
 from kafka_classic.testing.broker import BrokerProcess
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.ports import PortLeases
+from kafka_classic.testing.waiting import until
 from tests.broker.calls import api_versions, create_topics, list_offsets, new_topic, set_configs
 from tests.broker.conftest import make_topic
-from tests.broker.raw import Raw, batch, eventually, fetch, fetch_frame, fetched, produce, produce_frame
+from tests.broker.raw import Raw, batch, fetch, fetch_frame, fetched, produce, produce_frame
 
 EARLIEST, LATEST = -2, -1
 MB = 1 << 20
@@ -47,7 +48,7 @@ class TestRetention:
             assert produce(house, topic, encode_batch([(None, b"v" * 400, (), long_ago)]))[0] == 0
         assert produce(house, topic, batch(b"fresh"))[0] == 0
         # All but the file of the last, which may share its own with older ones.
-        eventually(lambda: int(list_offsets(house, topic, EARLIEST).offset) >= 9)
+        until(lambda: int(list_offsets(house, topic, EARLIEST).offset) >= 9)
         assert len(segments(broker, topic)) == 1
         assert list_offsets(house, topic, LATEST).offset == 11
         assert fetch(house, topic, 0)[0] == Error.offset_out_of_range.value
@@ -59,7 +60,7 @@ class TestRetention:
         topic = make_topic(broker.address, configs={"retention.ms": "3600000"})
         long_ago = int(time.time() * 1000) - 7_200_000
         assert produce(house, topic, encode_batch([(None, b"v", (), long_ago)] * 5))[0] == 0
-        eventually(lambda: list_offsets(house, topic, EARLIEST).offset == 5)
+        until(lambda: list_offsets(house, topic, EARLIEST).offset == 5)
         assert produce(house, topic, batch(b"fresh")) == (0, 5)
 
     def test_segments_over_retention_bytes_go(self, broker: BrokerProcess, house: Raw) -> None:
@@ -68,7 +69,7 @@ class TestRetention:
             assert produce(house, topic, batch(b"v" * 400))[0] == 0
         assert len(segments(broker, topic)) == 10
         set_configs(house, topic, retention_bytes="3000")
-        eventually(lambda: len(segments(broker, topic)) <= 4)
+        until(lambda: len(segments(broker, topic)) <= 4)
         assert sum(path.stat().st_size for path in segments(broker, topic)) >= 2900
         assert list_offsets(house, topic, EARLIEST).offset == int(segments(broker, topic)[0].stem)
 
@@ -77,7 +78,7 @@ class TestRetention:
         for _ in range(10):
             assert produce(house, topic, batch(b"v" * 400))[0] == 0
         set_configs(house, topic, retention_bytes="1000")
-        eventually(lambda: int(list_offsets(house, topic, EARLIEST).offset) > 0)
+        until(lambda: int(list_offsets(house, topic, EARLIEST).offset) > 0)
         assert fetch(house, topic, 0, max_wait_ms=300_000)[0] == Error.offset_out_of_range.value
 
     def test_a_slow_reader_gets_all_of_a_segment_that_is_deleted_meanwhile(
@@ -93,7 +94,7 @@ class TestRetention:
             slow.send(fetch_frame(topic, 0, partition_max_bytes=20 * MB))
             head = slow.exactly(1000)  # the answer is under way, and larger than what the sockets hold
             set_configs(house, topic, retention_bytes="1000")
-            eventually(lambda: not first.exists())
+            until(lambda: not first.exists())
             total = int.from_bytes(head[:4], "big") + 4
             answer = head + slow.exactly(total - len(head))
             records = answer[-size:]
@@ -159,7 +160,7 @@ class TestTheEnd:
         path = broker.data_dir / "recovery-point-offset-checkpoint"
         for _ in range(3):
             assert produce(house, topic, batch(b"x", b"y"))[0] == 0
-        eventually(lambda: read_checkpoint(path).get((topic, 0)) == 6)
+        until(lambda: read_checkpoint(path).get((topic, 0)) == 6)
 
     def test_the_marker_of_a_clean_stop_stands_only_between_stop_and_start(self, broker: BrokerProcess) -> None:
         marker = broker.data_dir / ".kafka_cleanshutdown"

@@ -14,7 +14,8 @@ from kafka_classic.client.admin import NewTopic, create_topics
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.records.decode import decode_records
 from kafka_classic.testing.cluster import LocalCluster
-from tests.broker.raw import Raw, batch, eventually, fetch, produce_frame, produced
+from kafka_classic.testing.waiting import until
+from tests.broker.raw import Raw, batch, fetch, produce_frame, produced
 
 SETTINGS = {
     "log.segment.bytes": "100000",
@@ -117,7 +118,7 @@ def run(cluster: LocalCluster, kills: int, seed: int) -> None:
             writer.start()
         # The instant of the kill: after a random number of acknowledgements, whatever is in flight then.
         enough = rng.randrange(1, 400)
-        eventually(lambda w=writers, n=enough: sum(len(x.acknowledged) for x in w.values()) >= n)  # type: ignore[misc]
+        until(lambda w=writers, n=enough: sum(len(x.acknowledged) for x in w.values()) >= n)  # type: ignore[misc]
         broker.kill()
         for writer in writers.values():
             writer.join(60)

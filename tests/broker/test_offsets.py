@@ -8,9 +8,10 @@ from kio.schema.errors import ErrorCode as Error
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.encode import encode_batch
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.broker.calls import delete_records, epoch_end, fetch_all, list_offsets, metadata, rows_of
 from tests.broker.conftest import MakeTopic, make_topic
-from tests.broker.raw import NOW_MS, Raw, batch, eventually, fetch, produce
+from tests.broker.raw import NOW_MS, Raw, batch, fetch, produce
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 
@@ -79,7 +80,7 @@ class TestListOffsets:
         assert list_offsets(raw, kafka_topic, LATEST, 1).error_code is Error.unknown_topic_or_partition
         assert list_offsets(raw, kafka_topic, LATEST, epoch=epoch + 1).error_code is Error.unknown_leader_epoch
         assert list_offsets(raw, kafka_topic, LATEST, epoch=epoch).error_code is Error.none
-        assert list_offsets(raw, kafka_topic, -100).error_code is Error.invalid_request
+        assert list_offsets(raw, kafka_topic, -100).error_code is Error.unsupported_version
 
 
 class TestLeaderEpochs:
@@ -156,7 +157,7 @@ class TestDeleteRecords:
             fill(raw, topic)
             assert delete_records(raw, topic, 20).low_watermark == 20
             # The files below go at the next retention.
-            eventually(lambda: min(int(p.stem) for p in folder.glob("*.log")) > 0)
+            until(lambda: min(int(p.stem) for p in folder.glob("*.log")) > 0)
         if how == "kill -9":
             broker.kill()
             broker.start()

@@ -81,6 +81,34 @@ class TestLogAppendTime:
             assert produce(raw, kafka_topic, batch(b"good"))[0] == 0
 
 
+class TestCompactedTopics:
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+    def test_a_record_without_a_key_is_refused_and_nothing_of_its_batch_is_written(
+        self, raw: Raw, topic_with: MakeTopic, codec: Codec
+    ) -> None:
+        topic = topic_with(configs={"cleanup.policy": "compact"})
+        good = encode_batch([(b"k", b"v", (), now_ms()), (b"", None, (), now_ms())], codec)
+        bad = encode_batch([(b"k", b"v", (), now_ms()), (None, b"no key", (), now_ms())], codec)
+        for offset in (0, 2):
+            assert produce(raw, topic, good) == (0, offset)
+            assert produce(raw, topic, bad)[0] == Error.invalid_record.value
+        (row,) = produce_all(raw, 9, {topic: {0: bad}}).values()
+        assert "key" in row.error_message
+
+    def test_a_topic_that_becomes_compacted_asks_for_keys_at_once(self, raw: Raw, kafka_topic: str) -> None:
+        assert produce(raw, kafka_topic, batch(b"no key"))[0] == 0
+        set_configs(raw, kafka_topic, cleanup_policy="compact")
+        assert produce(raw, kafka_topic, batch(b"no key"))[0] == Error.invalid_record.value
+        set_configs(raw, kafka_topic, cleanup_policy="delete")
+        assert produce(raw, kafka_topic, batch(b"no key"))[0] == 0
+
+    def test_records_that_do_not_count_up_are_refused(self, raw: Raw, topic_with: MakeTopic) -> None:
+        topic = topic_with(configs={"cleanup.policy": "compact"})
+        records = [(b"k", b"v", (), now_ms())] * 3
+        wrong = encode_batch(records, deltas=[1, 0, 2])
+        assert produce(raw, topic, wrong)[0] == Error.invalid_record.value
+
+
 class TestCompressionType:
     @pytest.mark.parametrize("sent", list(Codec))
     @pytest.mark.parametrize(

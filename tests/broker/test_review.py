@@ -25,6 +25,7 @@ from kafka_classic.replication.fetcher import Fetchers
 from kafka_classic.replication.replica import Leadership
 from kafka_classic.settings import BrokerSettings
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import read_response, write_request
 from tests.broker.calls import (
@@ -39,7 +40,7 @@ from tests.broker.calls import (
     metadata,
     new_topic,
 )
-from tests.broker.raw import Raw, batch, eventually, produce
+from tests.broker.raw import Raw, batch, produce
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_broker_that_waits_for_zookeeper_at_its_start_can_be_stopped(lone: Loc
     try:
         broker.settings["zookeeper.connection.timeout.ms"] = "600000"
         broker.start()
-        eventually(lambda: accepts(broker.address))
+        until(lambda: accepts(broker.address))
         assert broker.stop()
     finally:
         lone.zookeeper_server.resume()
@@ -105,8 +106,8 @@ def test_admin_requests_are_answered_in_their_time_while_zookeeper_is_away(lone:
             assert produce(raw, "there", batch(b"still")) == (0, 0)
         finally:
             lone.zookeeper_server.resume()
-        eventually(lambda: not init_producer_id(raw).error_code)
-        eventually(lambda: not metadata(raw, "newest", create=True).topics[0].error_code)
+        until(lambda: not init_producer_id(raw).error_code)
+        until(lambda: not metadata(raw, "newest", create=True).topics[0].error_code)
 
 
 def test_settings_changed_by_many_at_once_are_all_kept(address: str, kafka_topic: str) -> None:

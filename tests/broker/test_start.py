@@ -13,12 +13,14 @@ from kio.schema.errors import ErrorCode as Error
 from kafka_classic.testing.broker import BrokerProcess
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.ports import PortLeases
+from kafka_classic.testing.waiting import until
+from kafka_classic.zk.brokers import BrokerRegistry
 from kafka_classic.zk.partitions import PartitionStates
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.topics import TopicRegistry
 from tests.broker.calls import describe_cluster, metadata
 from tests.broker.conftest import make_topic
-from tests.broker.raw import Raw, batch, eventually, fetch, produce
+from tests.broker.raw import Raw, batch, fetch, produce
 
 
 @pytest.fixture
@@ -65,6 +67,33 @@ class TestRefused:
             state = PartitionStates(session).read(topic, 0)
         assert state is not None
         assert (state.leader, state.leader_epoch) == (0, epoch)
+
+    def test_one_whose_id_was_taken_while_its_session_was_gone(
+        self, restartable: LocalCluster, tmp_path: Path, ports: PortLeases
+    ) -> None:
+        """There cannot be two: it ends, and says why."""
+        settings = {"zookeeper.session.timeout.ms": "1000"}
+        with LocalCluster(tmp_path / "a", zookeeper=f"{restartable.zookeeper}/taken", settings=settings) as cluster:
+            first = cluster.brokers[0]
+            second = BrokerProcess(0, tmp_path / "b", port=ports.draw(), zookeeper=cluster.zookeeper)
+            process = first.process
+            assert process is not None
+            first.pause()
+            try:
+                with Session(cluster.zookeeper) as session:
+                    until(lambda: not BrokerRegistry(session).live())
+                second.start()
+                second.wait_ready()
+                first.resume()
+                assert process.wait(60)
+                assert process.exit_code == 1
+                said = first.log_path.read_text()
+                assert f"error: broker id 0 is taken by {second.address}" in said
+                assert "Traceback" not in said
+                with Raw(second.address) as raw:
+                    assert [(b.node_id, b.port) for b in metadata(raw).brokers] == [(0, second.port)]
+            finally:
+                second.kill()
 
     def test_a_folder_that_another_broker_uses(
         self, restartable: LocalCluster, tmp_path: Path, ports: PortLeases
@@ -182,7 +211,7 @@ def test_each_client_is_told_the_addresses_of_the_listener_it_came_by(
         # What is written by one listener is read by the other.
         topic = make_topic(f"127.0.0.1:{outside[0]}", assignment=[(0, [1])])
         with Raw(f"127.0.0.1:{inside[1]}") as a, Raw(f"127.0.0.1:{outside[1]}") as b:
-            eventually(lambda: produce(a, topic, batch(b"x"))[0] == 0)
+            until(lambda: produce(a, topic, batch(b"x"))[0] == 0)
             assert fetch(b, topic, 0)[1] == 1
     finally:
         for broker in brokers:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +24,8 @@ def test_the_demo_runs_to_its_end_and_leaves_nothing_behind() -> None:
         assert said in done.stdout
     for said in ("the leader", "leads", "restarted", "lost 0, duplicated 0"):
         assert said in done.stdout.partition("Failover")[2]
+    audit = done.stdout.partition("The audit")[2]
+    assert "complete: " in audit
+    report = Path(audit.partition("report: ")[2].splitlines()[0])
+    assert "payments" in report.read_text()
+    shutil.rmtree(report.parent)

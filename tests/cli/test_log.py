@@ -46,6 +46,29 @@ def test_dump_as_json_is_one_object_a_line(partition: Path, capsys: pytest.Captu
     assert next(each["position"] for each in told if "position" in each) == 0
 
 
+def test_dump_tells_what_compaction_left_and_verify_takes_its_gaps_for_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    log = Log.open(tmp_path / "t-0", settings)
+    for _ in range(2):
+        log.append(bytearray(encode_batch([(b"a", b"1", [], 1000), (b"b", None, [], 1000), (b"c", b"", [], 1000)])))
+    log.append(bytearray(encode_batch([(b"c", b"2", [], 1000)])))
+    log.roll()
+    log.flush()
+    assert log.compact(2.0) is not None
+    log.close()
+    assert run(["log", "dump", str(tmp_path / "t-0" / FIRST)]) == 0
+    [_, first, second] = capsys.readouterr().out.splitlines()
+    assert "offsets 3..5, 2 records" in first
+    assert first.endswith(f"compacted, tombstones until {2000 + settings.delete_retention_ms}")
+    assert "compacted" not in second
+    assert run(["log", "verify", str(tmp_path)]) == 1
+    assert "a gap" in capsys.readouterr().out
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 7\n")  # as a broker writes it
+    assert run(["log", "verify", str(tmp_path)]) == 0
+
+
 def test_verify_finds_a_whole_log_whole(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["log", "verify", str(partition)]) == 0
     assert "1 segment, " in capsys.readouterr().out

@@ -45,7 +45,8 @@ def test_the_command_list_is_whole() -> None:
     assert {name for name, _ in commands()} == {
         *("up", "down", "status", "broker", "zookeeper", "produce", "consume", "log dump", "log verify", "demo"),
         *("topics create", "topics list", "topics describe", "topics alter", "topics delete"),
-        *("topics elect-leaders", "topics reassign"),
+        *("topics elect-leaders", "topics reassign", "groups list", "groups describe", "groups reset-offsets"),
+        *("groups delete", "load", "audit run", "audit watch", "audit report", "notebooks"),
     }
 
 
@@ -60,7 +61,9 @@ LISTINGS = {"status", "topics list", "topics describe", "log dump", "log verify"
     *("topics elect-leaders", "topics reassign")
 }
 TALKERS = {*("topics create", "topics list", "topics describe", "topics alter", "topics delete")} | {
-    *("produce", "consume", "status", "topics elect-leaders", "topics reassign")
+    *("produce", "consume", "status", "topics elect-leaders", "topics reassign"),
+    *("groups list", "groups describe", "groups reset-offsets", "groups delete"),
+    *("load", "audit run", "audit watch", "audit report"),
 }
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from kafka_classic.cli.cluster import replication_settings
 from kafka_classic.cli.main import run
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.cli.command import CommandLine
 
 LONG = 60.0
@@ -37,13 +37,6 @@ def replicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluste
 @pytest.fixture
 def cli(replicated: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(tmp_path, monkeypatch, replicated.bootstrap)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 def partitions(cli: CommandLine, topic: str) -> list[dict[str, Any]]:

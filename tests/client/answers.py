@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from kio.schema.fetch.v12 import FetchResponse
 from kio.schema.fetch.v12.response import FetchableTopicResponse, PartitionData
+from kio.schema.list_offsets.v11 import ListOffsetsResponse
+from kio.schema.list_offsets.v11.response import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
 from kio.schema.metadata.v13 import MetadataResponse
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 from kio.schema.produce.v12 import ProduceResponse
@@ -106,5 +108,21 @@ def fetched(partitions: Mapping[tuple[str, int], tuple[Error, int, bytes]]) -> F
                 ),
             )
             for (topic, index), (error, high_watermark, records) in partitions.items()
+        ),
+    )
+
+
+def listed(partitions: Mapping[tuple[str, int], tuple[Error, int]]) -> ListOffsetsResponse:
+    """Error and offset of each partition."""
+    return ListOffsetsResponse(
+        throttle_time=NO_TIME,
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=TopicName(topic),
+                partitions=(
+                    ListOffsetsPartitionResponse(partition_index=i32(index), error_code=error, offset=i64(offset)),
+                ),
+            )
+            for (topic, index), (error, offset) in partitions.items()
         ),
     )

@@ -205,12 +205,16 @@ def test_one_fetch_returns_the_records_from_an_offset_and_where_to_go_on(cluster
     assert (result.next_offset, result.high_watermark, result.log_start_offset) == (60, 100, 0)
 
 
-def test_a_slow_reader_bounds_what_is_fetched(cluster: Cluster, broker: ScriptedBroker, leader: Leader) -> None:
+def test_p7_pulls_keep_a_buffer_ready_and_a_slow_reader_bounds_it(
+    cluster: Cluster, broker: ScriptedBroker, leader: Leader
+) -> None:
     leader.batches = [batch(10 * i) for i in range(200)]
     stream = consume(cluster, {("t", 0): 0}, limits=LIMITS)
     try:
         next(stream)
         done = threading.Event()
+        while broker.count(Api.FETCH) < 2:  # while the application works on the first message, more is fetched
+            done.wait(0.01)
         # The fetching thread stops when its queue is full: wait until two looks in a row see the same count.
         seen = -1
         while seen != broker.count(Api.FETCH):

@@ -13,9 +13,9 @@ import kafka.errors
 import pytest
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients.conftest import MakeTopic
 from tests.clients.parties import DEADLINE_S, Sent, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_kafka_python import KafkaPython
 
 DEADLINE_MS = int(DEADLINE_S * 1000)

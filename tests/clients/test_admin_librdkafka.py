@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients.conftest import MakeTopic
 from tests.clients.parties import DEADLINE_S, Refused, Sent, need_kcat, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_kcat import kcat
 from tests.clients.with_librdkafka import Librdkafka, admin_module, admin_of, error_name
 

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients import with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import Lying, batches_on_disk, partition_dir
 from tests.clients.parties import CODECS, DEADLINE_S, Got, Party, Sent, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_aiokafka import consuming
 from tests.clients.with_kafka_python import consumer_of
 from tests.clients.with_librdkafka import Librdkafka, deliver

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients import with_aiokafka, with_kafka_python, with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import batches_on_disk
 from tests.clients.parties import DEADLINE_S, Sent, read
-from tests.clients.waiting import until
 from tests.clients.with_librdkafka import Librdkafka
 
 PARTITIONS = 2
@@ -70,7 +70,7 @@ def _aiokafka(bootstrap: str, topic: str, enough: threading.Event) -> int:
                     await producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
                     for number in itertools.islice(numbers, AT_A_TIME)
                 ]
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.to_thread(enough.wait, PAUSE_S)
             await asyncio.wait_for(asyncio.gather(*futures), DEADLINE_S)
         return next(numbers)
 

@@ -12,10 +12,10 @@ import kafka
 import pytest
 from confluent_kafka import TopicPartition
 
+from kafka_classic.testing.waiting import until
 from tests.clients import with_librdkafka
 from tests.clients.conftest import PARTIES, MakeTopic
 from tests.clients.parties import DEADLINE_S, Party, Refused, Sent, need_kcat, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_aiokafka import consuming
 from tests.clients.with_kafka_python import consumer_of
 from tests.clients.with_librdkafka import Librdkafka, next_message

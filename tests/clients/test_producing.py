@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients import with_aiokafka, with_kafka_python, with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.parties import DEADLINE_S, Got, Party, Refused, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_librdkafka import Librdkafka, admin_of
 
 TOO_LARGE = "MSG_SIZE_TOO_LARGE|MESSAGE_SIZE_TOO_LARGE|Message size too large"

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_classic.testing.cluster import LocalCluster
+from kafka_classic.testing.waiting import until
 from tests.clients import with_librdkafka
 from tests.clients.conftest import MakeTopic
 from tests.clients.on_disk import batches_on_disk
 from tests.clients.parties import CODECS, DEADLINE_S, Got, Refused, Sent, numbered, read, values
-from tests.clients.waiting import until
 from tests.clients.with_librdkafka import Librdkafka, got, next_message
 
 

@@ -46,6 +46,7 @@ class Broker:
         self.newest_controller = 0
         self.greeted = False  # the next UpdateMetadata names everything
         self.deaf = False
+        self.missed = 0  # what it was told while it was deaf
 
     def start(self) -> None:
         self.session = self.cluster.connect()
@@ -65,6 +66,7 @@ class Broker:
 
     def hear(self, api: Api, body: Any) -> Any:
         if self.deaf:
+            self.missed += 1
             raise OSError("no answer")
         if body.broker_epoch != self.epoch:
             return ANSWERS[api](Error.stale_broker_epoch)

@@ -88,6 +88,9 @@ def test_a_reassigned_partition(targets: Ids, leader: int, isr: Ids, live: Ids, 
         (1, (1,), (2, 3), (2, 3), True, Choice(2, (2,))),
         (1, (1, 2), (1, 3), (3,), False, Choice(1, (1,))),  # 1 is about to stop, but leads until it does
         (2, (1, 2), (1, 3), (3,), False, Choice(NO_LEADER, (1, 2))),  # and takes nothing over
+        (1, (2, 3), (1, 2, 3), (1, 2, 3), False, Choice(2, (2, 3))),  # the leader left: its disk fails it
+        (1, (3,), (1, 2, 3), (1, 2, 3), True, Choice(3, (3,))),
+        (1, (3,), (1, 2), (1, 2), False, Choice(NO_LEADER, (3,))),
     ],
 )
 def test_a_partition_whose_brokers_died(

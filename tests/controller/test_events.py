@@ -180,6 +180,28 @@ def test_leadership_goes_back_by_itself_above_the_limit(cluster: Cluster) -> Non
     assert state.leader == 1  # not in sync; and from here on it is 50 percent
 
 
+def test_leadership_is_not_given_back_to_a_broker_that_does_not_answer(cluster: Cluster) -> None:
+    """It would not hear of it, and the leader that does its work would be told to stop: nobody would lead."""
+    cluster.start(1, 2, 3)
+    cluster.create("t", (2, 1), (3, 1))
+    cluster.active(leader_imbalance_check_interval_seconds="1")
+    for at, id in ((T0, 2), (T1, 3)):
+        cluster.kill(id)
+        cluster.until_state(at, 1, (1,))
+    cluster.start(2, 3)
+    cluster.until(lambda: cluster.brokers[2].seen and cluster.brokers[3].seen)
+    cluster.brokers[2].deaf = True
+    cluster.create("u", (1,))
+    cluster.until(lambda: cluster.brokers[2].missed)
+    cluster.shrink(T0, (1, 2))
+    cluster.until_state(T0, 1, (1, 2), except_for=(2,))
+    cluster.shrink(T1, (1, 3))
+    cluster.until_state(T1, 3, (1, 3), except_for=(2,))  # the balance that gave this back had the other before it too
+    cluster.until_state(T0, 1, (1, 2), except_for=(2,))
+    cluster.brokers[2].deaf = False
+    cluster.until_state(T0, 2, (1, 2))
+
+
 def test_a_notice_of_other_in_sync_replicas_goes_to_all_and_is_deleted(cluster: Cluster) -> None:
     cluster.start(1, 2, 3)
     cluster.create("t", (1, 2, 3))
@@ -190,6 +212,24 @@ def test_a_notice_of_other_in_sync_replicas_goes_to_all_and_is_deleted(cluster: 
     assert cluster.brokers[2].seen[T0].zk_version == written.zk_version
     cluster.until(lambda: cluster.isr_changes.read() == {})
     assert len(cluster.brokers[1].led_rows(T0)) == 1  # the leader knows: it did it
+
+
+def test_a_leader_that_leaves_the_in_sync_replicas_is_followed_by_another(cluster: Cluster) -> None:
+    cluster.start(1, 2, 3)
+    cluster.create("t", (2, 3, 1))
+    cluster.active()
+    cluster.shrink(T0, (3, 1))
+    cluster.until_state(T0, 3, (3, 1))
+    cluster.until(lambda: cluster.brokers[3].led_rows(T0)[-1].leader_epoch == 1)
+
+
+def test_the_next_controller_follows_a_leader_that_left_the_in_sync_replicas(cluster: Cluster) -> None:
+    cluster.start(1, 2, 3)
+    cluster.create("t", (3, 2))
+    cluster.active().stop()
+    cluster.shrink(T0, (2,))
+    cluster.controller(2)
+    cluster.until_state(T0, 2, (2,))
 
 
 def test_an_election_does_not_undo_what_a_leader_wrote_meanwhile(cluster: Cluster) -> None:

@@ -54,12 +54,21 @@ def leader_cut_from_zookeeper(scene: Scene) -> None:
 
 
 def leader_cut_from_followers(scene: Scene) -> None:
-    """It keeps its session, so it leads on alone and acknowledges nothing; or it has just handed over, and is out."""
+    """It keeps its session, so it leads on alone and acknowledges nothing.
+
+    Unless leadership has just moved, or moves before it has noticed that it is alone. Then it is out; or the new leader
+    and the controller are on two sides of the cut, and nobody leads until that is mended.
+    """
     leader = scene.leader
     for other in scene.cluster.brokers:
         if other.id != leader:
             scene.cluster.cut(leader, other.id)
-    scene.cluster.until(lambda: scene.in_sync == (leader,) or leader not in scene.in_sync, f"broker {leader} alone")
+
+    def noticed() -> bool:
+        in_sync = scene.in_sync
+        return in_sync == (leader,) or leader not in in_sync or scene.cluster.untold(scene.topic, scene.partition)
+
+    scene.cluster.until(noticed, f"broker {leader} alone")
 
 
 def follower_slow(scene: Scene) -> None:

@@ -138,6 +138,24 @@ def test_what_was_recovered_is_flushed_before_it_is_exposed(tmp_path: Path) -> N
     assert again.recovery_point == again.exposed_offset == again.end_offset == log.end_offset
 
 
+@pytest.mark.parametrize("config", [SMALL, SMALL_CLASSIC], ids=["ordinary", "classic"])
+def test_a_log_that_was_idle_before_a_crash_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: LogConfig
+) -> None:
+    log = Log.open(tmp_path / "t-0", config, clock=a_clock())
+    fill(log, 10)
+    log.flush()
+    waits: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", waits.append)
+    idle = reopen(log)
+    assert waits == []
+    assert idle.recovery_point == idle.exposed_offset == idle.end_offset == log.end_offset
+    fill(idle, 1)
+    busy = reopen(idle)
+    assert waits
+    assert busy.recovery_point == busy.exposed_offset == busy.end_offset == idle.end_offset
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["missing", "torn", "short", "empty", "wrong", "too long", "garbage"])
 @pytest.mark.parametrize("which", [".index", ".timeindex"])

@@ -103,7 +103,7 @@ def test_what_went_by_age_does_not_count_again_when_the_size_is_looked_at(tmp_pa
 
 
 def test_a_topic_that_is_only_compacted_keeps_old_segments(tmp_path: Path) -> None:
-    config = LogConfig(segment_bytes=2000, retention_ms=1, retention_bytes=1, cleanup_policy="compact")
+    config = LogConfig(segment_bytes=2000, retention_ms=1, retention_bytes=1, cleanup_policy=("compact",))
     log = Log.open(tmp_path / "t-0", config, clock=a_clock())
     fill(log, 100)
     assert log.clean(NOW_MS / 1000 + 100) == []

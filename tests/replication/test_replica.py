@@ -57,6 +57,17 @@ def test_a_word_that_is_known_leaves_a_leader_and_a_follower_as_they_are() -> No
     assert not following.truncating
 
 
+def test_the_silence_of_a_leaders_followers_is_that_of_the_quietest_one_in_sync() -> None:
+    leading = leader(1, 1)
+    leading.fetched(2, 2, 105.0)
+    leading.fetched(3, 2, 103.0)
+    assert leading.silence(107.0) == 4.0
+    leading.settle((1, 2), 8)
+    assert leading.silence(107.0) == 2.0
+    leading.settle((1,), 9)
+    assert leading.silence(107.0) == 0.0
+
+
 def test_a_newer_version_of_the_same_epoch_settles_a_write_whose_answer_was_lost() -> None:
     leading = leader(1, 1)
     leading.fetched(2, 2, 101.0)
@@ -184,6 +195,19 @@ def test_the_isr_shrinks_by_those_who_have_not_caught_up_for_too_long() -> None:
     assert leading.shrunk(110.0, LAG) is None
     assert leading.shrunk(110.5, LAG) == frozenset({1, 2})
     assert leading.shrunk(116.0, LAG) == frozenset({1})
+
+
+def test_a_leader_leaves_the_isr_to_those_that_are_left_in_it_if_there_are_any() -> None:
+    leading = leader(isr=(1, 2))
+    assert leading.resigned() == frozenset({2})
+    leading.propose(frozenset({2}))
+    assert leading.resigned() is None
+    leading.settle((2,), leading.version + 1)
+    assert leading.resigned() is None
+    assert leader(isr=(1,)).resigned() is None
+    following = replica()
+    following.take(told(2), 100.0)
+    assert following.resigned() is None
 
 
 def test_one_who_has_all_that_is_committed_comes_into_the_isr() -> None:

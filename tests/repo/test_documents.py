@@ -19,6 +19,7 @@ import pytest
 
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.ports import PortLeases
+from kafka_classic.testing.state import read_state
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,7 +75,7 @@ def test_the_blocks_of_a_document_are_found() -> None:
     assert commands(found[0]) == ["one", "two"]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> None:
     leases = PortLeases()
@@ -92,7 +93,7 @@ def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> Non
                 if "kcat" in command and shutil.which("kcat") is None:
                     continue
                 argv = _argv(block.language, command, port, tmp_path)
-                done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90)
+                done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
                 where = f"{document.name}:{block.line}: {command}"
                 assert done.returncode == 0, f"{where}\n{done.stdout}\n{done.stderr}"
     finally:
@@ -104,6 +105,9 @@ def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> Non
 
 def _argv(language: str, text: str, port: int, folder: Path) -> list[str]:
     text = text.replace("9092", str(port)).replace("kafka-classic up", f"kafka-classic up --port {port}")
+    state = read_state(folder / "kafka-classic-data")
+    if state is not None:
+        text = text.replace("127.0.0.1:2181", state.zookeeper)
     if language != "python":
         return ["bash", "-e", "-o", "pipefail", "-c", text]
     if "def test_" in text:

@@ -16,7 +16,7 @@ import kafka_classic
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"kafka_classic": "kafka_classic", "zk": "kafka_classic/zk", "consumer": "kafka_classic/consumer"}
-FOLDERS["audit"] = "kafka_classic/audit"
+FOLDERS |= {"audit": "kafka_classic/audit", "notebooks": "kafka_classic/notebooks"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafka_classic.py"):
         shutil.copy(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("wheel")
     build = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1])"
@@ -45,13 +45,17 @@ def test_the_wheel_holds_every_module_of_every_room(wheel: set[str]) -> None:
     assert expected <= wheel
 
 
+def test_the_wheel_holds_the_notebooks(wheel: set[str]) -> None:
+    assert {f"kafka_classic/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")} <= wheel
+
+
 def test_the_wheel_tells_type_checkers_that_it_is_typed(wheel: set[str]) -> None:
     assert "kafka_classic/py.typed" in wheel
 
 
-def test_the_wheel_installs_nothing_else_at_the_top_level(wheel: set[str]) -> None:
+def test_the_wheel_installs_nothing_else_at_the_top_level_but_the_name_that_spark_looks_for(wheel: set[str]) -> None:
     tops = {name.split("/")[0] for name in wheel}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_classic"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_classic", "pyspark_kafka_classic.py"}
 
 
 def test_the_wheel_carries_its_licence(wheel: set[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_classic.testing.checker import History, diverged, judge, log_bytes
+from kafka_classic.testing.checker import History, Load, diverged, judge, log_bytes
 
 
 def history() -> History:
@@ -32,6 +32,25 @@ def test_what_nobody_promised_may_be_missing() -> None:
     told = history()
     del told.final[0, 3], told.seen[0, 3]
     assert judge(told).kept
+
+
+def test_a_record_that_was_acknowledged_without_an_offset_must_be_there_all_the_same() -> None:
+    class Message:
+        def value(self) -> bytes:
+            return b"b:2"
+
+        def partition(self) -> int:
+            return 0
+
+        def offset(self) -> None:
+            return None
+
+    load = Load("127.0.0.1:1", "t", 1, idempotent=True)
+    load._history = told = history()
+    load._delivered(None, Message())
+    assert judge(told).kept
+    del told.final[0, 4]
+    assert judge(told).lost
 
 
 def lose(told: History) -> None:

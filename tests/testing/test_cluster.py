@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,8 @@ from kafka_classic.testing.broker import BrokerDied
 from kafka_classic.testing.cluster import AlreadyRunning, LocalCluster, PortTaken
 from kafka_classic.testing.ports import PortLeases, is_free
 from kafka_classic.testing.process import start_time
+from kafka_classic.testing.waiting import until
 from kafka_classic.wire.errors import KafkaError
-
-Until = Callable[[Callable[[], bool]], None]
 
 START_AND_WAIT = """
 import sys
@@ -78,7 +77,7 @@ def test_a_paused_broker_answers_nothing_until_it_goes_on(three: LocalCluster) -
     broker.wait_ready()
 
 
-def test_a_stopped_broker_ends_cleanly_and_leaves_the_others_metadata(three: LocalCluster, until: Until) -> None:
+def test_a_stopped_broker_ends_cleanly_and_leaves_the_others_metadata(three: LocalCluster) -> None:
     stopped, other = three.brokers[0], three.brokers[1]
     assert stopped.stop() is True
     until(lambda: 0 not in registered_brokers(other.host, other.port))
@@ -190,7 +189,7 @@ def test_a_detached_cluster_is_found_again_and_keeps_its_ports(tmp_path: Path) -
     assert not stopped.alive()
 
 
-def test_nothing_outlives_a_parent_that_was_killed(tmp_path: Path, until: Until) -> None:
+def test_nothing_outlives_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent, pids = _start_elsewhere(tmp_path, "stay")
     assert len(pids) == 2
     parent.kill()

@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from kafka_classic.testing.keeper import Keeper
 from kafka_classic.testing.process import Process, start_time
-
-Until = Callable[[Callable[[], bool]], None]
+from kafka_classic.testing.waiting import until
 
 PARENT = """
 import os, sys, threading, time
@@ -47,7 +45,7 @@ def _start(tmp_path: Path, how: str, lines: int) -> tuple[subprocess.Popen[bytes
     return parent, pids
 
 
-def test_children_do_not_outlive_a_parent_that_was_killed(tmp_path: Path, until: Until) -> None:
+def test_children_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
     parent, pids = _start(tmp_path, "stay", 2)
     assert all(start_time(pid) for pid in pids)  # though the thread that started them has ended
     parent.kill()
@@ -55,13 +53,13 @@ def test_children_do_not_outlive_a_parent_that_was_killed(tmp_path: Path, until:
     until(lambda: not any(start_time(pid) for pid in pids))
 
 
-def test_children_do_not_outlive_a_parent_that_ended_without_a_word(tmp_path: Path, until: Until) -> None:
+def test_children_do_not_outlive_a_parent_that_ended_without_a_word(tmp_path: Path) -> None:
     parent, pids = _start(tmp_path, "exit", 2)
     parent.wait()
     until(lambda: not any(start_time(pid) for pid in pids))
 
 
-def test_a_fork_of_the_parent_that_lives_on_keeps_no_servers_alive(tmp_path: Path, until: Until) -> None:
+def test_a_fork_of_the_parent_that_lives_on_keeps_no_servers_alive(tmp_path: Path) -> None:
     parent, pids = _start(tmp_path, "fork", 3)
     fork = pids.pop()
     try:

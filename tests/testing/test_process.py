@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from kafka_classic.testing.process import Process, start_time, tail
-
-Until = Callable[[Callable[[], bool]], None]
+from kafka_classic.testing.waiting import until
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 
 
 @pytest.fixture
-def spawn(tmp_path: Path, until: Until) -> Iterator[Callable[[str], Process]]:
+def spawn(tmp_path: Path) -> Iterator[Callable[[str], Process]]:
     started: list[Process] = []
 
     def run(code: str) -> Process:
@@ -74,7 +73,7 @@ def test_a_process_found_again_is_waited_for_though_it_is_not_our_child(spawn: C
     assert found.terminate(30.0) is True
 
 
-def test_a_zombie_is_not_alive(spawn: Callable[[str], Process], until: Until) -> None:
+def test_a_zombie_is_not_alive(spawn: Callable[[str], Process]) -> None:
     process = spawn(SLEEPER)
     os.kill(process.pid, signal.SIGKILL)
     until(lambda: start_time(process.pid) is None)  # nobody has reaped it yet

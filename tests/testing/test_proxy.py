@@ -6,13 +6,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from kafka_classic.testing.proxy import CLIENT, Network, Proxy, caller_of
+from kafka_classic.testing.waiting import until
 
-Until = Callable[[Callable[[], bool]], None]
 PATIENCE_S = 30.0
 
 
@@ -252,7 +252,7 @@ def test_a_named_callers_link_needs_no_first_frame(network: Network, echo: Echo)
     assert silent(sock)
 
 
-def test_a_cut_link_does_not_fill_the_memory(proxy: Proxy, network: Network, until: Until) -> None:
+def test_a_cut_link_does_not_fill_the_memory(proxy: Proxy, network: Network) -> None:
     sock = open_call(proxy)
     network.cut(CLIENT, 0)
     sock.setblocking(False)
@@ -270,7 +270,7 @@ def test_a_cut_link_does_not_fill_the_memory(proxy: Proxy, network: Network, unt
     assert sum(c.there.size for c in network._connections) == 0
 
 
-def test_a_server_that_does_not_read_does_not_fill_the_memory(network: Network, until: Until) -> None:
+def test_a_server_that_does_not_read_does_not_fill_the_memory(network: Network) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         proxy = network.proxy(0, deaf.getsockname)
         sock, _ = call(proxy)

@@ -17,7 +17,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseTopic
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i32Timedelta
+from kio.static.primitive import i8, i32, i32Timedelta, i64Timedelta
 
 from kafka_classic.wire import readers
 from kafka_classic.wire.apis import SERVED, Api, advertised, is_flexible, model_version
@@ -45,7 +45,11 @@ from tests.wire.messages import (
 )
 
 # What the newest version no longer says, so that it cannot come back.
-FORGOTTEN = {"include_cluster_authorized_operations": False, "cluster_authorized_operations": i32(-(2**31))}
+FORGOTTEN = {
+    "include_cluster_authorized_operations": False,
+    "cluster_authorized_operations": i32(-(2**31)),
+    "retention_time": i64Timedelta.parse(timedelta(milliseconds=-1)),
+}
 
 
 def _without_forgotten(message: Any) -> Any:

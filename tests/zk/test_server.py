@@ -5,12 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kafka_classic.testing.waiting import until
 from kafka_classic.zk import server as server_module
 from kafka_classic.zk.errors import ZooKeeperFailed
 from kafka_classic.zk.jars import class_path
@@ -19,13 +18,6 @@ from kafka_classic.zk.server import EmbeddedZooKeeper, PortTaken, four_letters, 
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.znodes import Znodes
 from tests.zk.breaking import pid_alive
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_it_serves_once_it_has_started_and_only_on_its_own_host(zookeeper: EmbeddedZooKeeper) -> None:
@@ -133,7 +125,7 @@ def test_it_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
     child, pid = start_in_a_child(tmp_path, "dies")
     assert pid_alive(pid)
     reap(child)
-    wait_for(lambda: not pid_alive(pid))
+    until(lambda: not pid_alive(pid))
 
 
 def test_a_detached_one_outlives_its_parent_and_keeps_its_folder_locked(tmp_path: Path) -> None:
@@ -145,7 +137,7 @@ def test_a_detached_one_outlives_its_parent_and_keeps_its_folder_locked(tmp_path
         assert pid_alive(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not pid_alive(pid))
+    until(lambda: not pid_alive(pid))
 
 
 def test_no_java_at_all_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,4 +177,4 @@ def test_a_paused_server_answers_nothing_until_it_is_resumed(fragile: EmbeddedZo
         fragile.pause()
         assert four_letters(fragile.hosts, b"ruok", timeout=0.05) == ""
         fragile.resume()
-        wait_for(lambda: four_letters(fragile.hosts, b"ruok") == "imok")
+        until(lambda: four_letters(fragile.hosts, b"ruok") == "imok")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from kazoo.exceptions import ConnectionClosedError
 
 from kafka_classic.zk.errors import ZooKeeperUnreachable
 from kafka_classic.zk.handlers import HandlerName
@@ -42,6 +43,21 @@ def test_a_hanging_zookeeper_suspends_the_session_and_calls_end_with_a_clear_err
     until(session, lambda: session.state is CONNECTED)
     assert session.in_doubt_for() == 0
     assert Znodes(session).get("/") is not None
+
+
+def test_what_kazoo_calls_closed_is_tried_again_while_the_session_is_open(session: Session) -> None:
+    tries = []
+
+    def begin() -> object:
+        result = session.handler.async_result()
+        tries.append(result)
+        if len(tries) < 3:
+            result.set_exception(ConnectionClosedError("Connection has been closed"))
+        else:
+            result.set("there")
+        return result
+
+    assert session.call(begin) == "there"
 
 
 def test_a_restarted_zookeeper_finds_the_same_session(

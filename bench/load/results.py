@@ -1,0 +1,68 @@
+"""What an experiment gave, as JSON lines: every run of it, processor time of servers and clients apart, ratios to the peers.
+
+One line is one *case* of an experiment for one *subject*: `produce`, batch 50, RabbitMQ. All lines of one run of a program
+bear the same `run`, and a ratio is only ever taken within a run: machines differ, and so do hours.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+Case = dict[str, str | int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A case for one subject. `runs` has at least three values where the figure is to be believed."""
+
+    experiment: str
+    subject: str
+    case: Case
+    unit: str
+    runs: list[float]
+    more_is_better: bool = True
+    server_cpu_us: list[float] = field(default_factory=list)  # of a message (or what the unit counts), run by run
+    client_cpu_us: list[float] = field(default_factory=list)
+    series: list[tuple[float, float]] = field(default_factory=list)  # over time (s, value), of the median run
+    goal: float | None = None
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.runs)
+
+    @property
+    def reached(self) -> bool | None:
+        if self.goal is None:
+            return None
+        return self.median >= self.goal if self.more_is_better else self.median <= self.goal
+
+
+def ratios(line: Line, others: Iterable[Line]) -> dict[str, float]:
+    """How many times as much as each other subject in the same case, by their medians."""
+    same = (o for o in others if (o.experiment, o.case) == (line.experiment, line.case) and o.subject != line.subject)
+    return {other.subject: line.median / other.median for other in same if other.median}
+
+
+def keep(lines: list[Line], machine: dict[str, Any], path: Path) -> None:
+    """Append the lines of one run to a file."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        for line in lines:
+            about = {"median": line.median, "low": min(line.runs), "high": max(line.runs), "reached": line.reached}
+            whole = {"run": now, **asdict(line), **about, "ratio": ratios(line, lines), "machine": machine}
+            file.write(json.dumps(whole) + "\n")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file, oldest run first."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -29,6 +29,8 @@ _INT32_MAX = 2**31 - 1
 _NO_HEADERS = b"\x00"
 _NULL = b"\x01"
 _LENGTH_EPOCH_MAGIC_CRC = struct.Struct(">iibI")
+_UP_TO_CRC = struct.Struct(">qiibI")
+_AFTER_CRC = struct.Struct(">hiqqqhii")
 
 _lengths = Varints()
 _framed_sizes = FramedSizes()
@@ -67,8 +69,12 @@ def encode_batch(
     """
     if not records:
         raise ValueError("a batch needs at least one record")
-    keys, values, headers, timestamps = zip(*records, strict=True)
     attributes = int(codec)
+    if len(records) == 1 and not (codec or transactional or control or deltas or base_timestamp is not None):
+        ((key, value, of_record, timestamp),) = records
+        if key is None and value is not None and not of_record and log_append_time is None:
+            return _one(value, timestamp, base_offset, leader_epoch, producer_id, producer_epoch, base_sequence)
+    keys, values, headers, timestamps = zip(*records, strict=True)
     max_timestamp = max(timestamps)
     if log_append_time is not None:
         attributes |= LOG_APPEND_TIME
@@ -103,8 +109,37 @@ def encode_batch(
     body = b"".join(pieces)
     length = CRC_FROM - LOG_OVERHEAD + len(body)
     if length > _INT32_MAX:
-        raise ValueError(f"a batch of {length} bytes is larger than its length field can say")
+        raise _too_long(length)
     return b"".join((head[:8], _LENGTH_EPOCH_MAGIC_CRC.pack(length, leader_epoch, MAGIC, crc32c(body)), body))
+
+
+def _one(
+    value: bytes,
+    timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> bytes:
+    """The batch of a single value with nothing around it: a producer that never waits sends no other."""
+    prefix = (_known_prefixes.get(len(value)) or _prefixes(1, len(value)))[0]
+    body = b"".join(
+        (
+            _AFTER_CRC.pack(0, 0, timestamp, timestamp, producer_id, producer_epoch, base_sequence, 1),
+            prefix,
+            value,
+            _NO_HEADERS,
+        )
+    )
+    length = CRC_FROM - LOG_OVERHEAD + len(body)
+    if length > _INT32_MAX:
+        raise _too_long(length)
+    return _UP_TO_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body
+
+
+def _too_long(length: int) -> ValueError:
+    return ValueError(f"a batch of {length} bytes is larger than its length field can say")
 
 
 def _pieces(

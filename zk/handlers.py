@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 
 HandlerName = Literal["threading", "gevent"]
 
+_SHORTEST_ATTEMPT_S = 1.0  # to connect: a busy server takes its time, and each attempt begins anew
+
 
 def make_handler(name: HandlerName) -> Any:
     if name == "threading":
@@ -35,6 +37,29 @@ def tell_granted_timeout(client: Any, tell: Callable[[float], None]) -> None:
         return read_timeout_ms, connect_timeout_ms
 
     client._connection._connect = connect_and_tell
+
+
+def try_again_soon(client: Any, timeout_s: float) -> None:
+    """Has an attempt to connect end after a part of the session timeout, so that there is time for another.
+
+    kazoo waits for one server as long as the session lasts. A server that is just starting may take a connection and never
+    answer (ZooKeeper forgets it, with a NullPointerException in its log), and one that is cut off says nothing at all:
+    the session would be over before anybody else is asked.
+    """
+    connection = client._connection
+    create, invoke = client.handler.create_connection, connection._invoke
+
+    def longest() -> float:
+        return max(_SHORTEST_ATTEMPT_S, timeout_s / (len(client.hosts) + 2))
+
+    def create_soon(address: tuple[str, int], timeout: float | None = None, **named: Any) -> Any:
+        return create(address, timeout=longest() if timeout is None else min(timeout, longest()), **named)
+
+    def invoke_soon(timeout: float, request: Any, xid: Any = None) -> Any:
+        return invoke(min(timeout, longest()), request, xid)
+
+    client.handler.create_connection = create_soon
+    connection._invoke = invoke_soon
 
 
 def resolve_names_beside_the_loop(client: Any, handler: HandlerName) -> None:

@@ -37,6 +37,7 @@ from kafka_classic.zk.handlers import (
     make_handler,
     resolve_names_beside_the_loop,
     tell_granted_timeout,
+    try_again_soon,
 )
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Session:
             logger=_kazoo_log,
         )
         resolve_names_beside_the_loop(self.client, handler)
+        try_again_soon(self.client, timeout_s)
         # ZooKeeper's own bounds (maxSessionTimeout) may cut what was asked for.
         self.granted_s = timeout_s
         tell_granted_timeout(self.client, self._granted)

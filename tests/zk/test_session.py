@@ -1,5 +1,6 @@
 """The session: its states, what it does in a gevent program, and life after an expiry."""
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,6 +75,32 @@ def test_a_restarted_zookeeper_finds_the_same_session(
     assert Znodes(session).exists(f"/mine-{handler}")  # the call waits for the connection by itself
     assert heard == [SUSPENDED, CONNECTED]
     assert session.session_id == session_id
+
+
+def test_a_server_that_takes_the_connection_and_never_answers_does_not_cost_the_session(
+    connect: Connect, fragile: EmbeddedZooKeeper, handler: HandlerName
+) -> None:
+    session = connect(fragile.hosts, handler, timeout_s=12.0)
+    session_id = session.session_id
+    heard: list[SessionState] = []
+    session.add_listener(heard.append)
+    fragile.kill()
+    with socket.create_server((fragile.host, fragile.port)) as silent:
+        silent.setblocking(False)
+        first = until(session, lambda: _taken(silent))  # as a ZooKeeper does that is asked in the middle of its start
+        second = until(session, lambda: _taken(silent))
+    with first, second:
+        assert session.in_doubt_for() < session.timeout_s
+        fragile.start()
+        until(session, lambda: heard[-1] is CONNECTED)
+    assert session.session_id == session_id
+
+
+def _taken(listener: socket.socket) -> socket.socket | None:
+    try:
+        return listener.accept()[0]
+    except BlockingIOError:
+        return None
 
 
 def test_an_expired_session_is_replaced_and_its_hooks_are_called(session: Session) -> None:

@@ -42,9 +42,9 @@ def tell_granted_timeout(client: Any, tell: Callable[[float], None]) -> None:
 def try_again_soon(client: Any, timeout_s: float) -> None:
     """Has an attempt to connect end after a part of the session timeout, so that there is time for another.
 
-    kazoo waits for one server as long as the session lasts. A server that is just starting may take a connection and never
-    answer (ZooKeeper forgets it, with a NullPointerException in its log), and one that is cut off says nothing at all:
-    the session would be over before anybody else is asked.
+    kazoo waits for one server as long as the session lasts. A server that is just starting may take a connection and
+    never answer (ZooKeeper forgets it, with a NullPointerException in its log), and one that is cut off says nothing at
+    all: the session would be over before anybody else is asked.
     """
     connection = client._connection
     create, invoke = client.handler.create_connection, connection._invoke

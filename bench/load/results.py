@@ -1,7 +1,7 @@
-"""What an experiment gave, as JSON lines: every run of it, processor time of servers and clients apart, ratios to the peers.
+"""What an experiment gave, as JSON lines: every run of it, processor time of servers and clients apart, and ratios.
 
-One line is one *case* of an experiment for one *subject*: `produce`, batch 50, RabbitMQ. All lines of one run of a program
-bear the same `run`, and a ratio is only ever taken within a run: machines differ, and so do hours.
+One line is one *case* of an experiment for one *subject*: `produce`, batch 50, RabbitMQ. All lines of one run of a
+program bear the same `run`, and a ratio is only ever taken within a run: machines differ, and so do hours.
 """
 
 from __future__ import annotations

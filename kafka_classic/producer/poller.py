@@ -10,7 +10,10 @@ from kafka_classic.producer.link import Link
 
 
 class Poller:
-    """Several threads may wait at once; whoever adds, drops or closes does so under the sender's lock."""
+    """Several threads may wait at once; whoever adds, drops or closes does so under the sender's lock.
+
+    What happens wakes one of those who wait, and another may have seen to it before that one runs.
+    """
 
     def __init__(self) -> None:
         self._ear, self._hand = socket.socketpair()
@@ -18,8 +21,6 @@ class Poller:
         self._hand.setblocking(False)
         self._all = selectors.DefaultSelector()
         self._all.register(self._ear, EVENT_READ)
-        self._bell = selectors.DefaultSelector()
-        self._bell.register(self._ear, EVENT_READ)
 
     def add(self, link: Link) -> None:
         self._all.register(link.socket, EVENT_READ, link)
@@ -34,36 +35,30 @@ class Poller:
         """Wake for room in the socket exactly while there is something left to write."""
         self._all.modify(link.socket, EVENT_READ | EVENT_WRITE if link.backlog else EVENT_READ, link)
 
-    def wait(self, timeout: float) -> list[tuple[Link, bool]]:
-        """The links that have something to read or, if the second is True, room to write."""
-        found = []
+    def wait(self, timeout: float) -> tuple[list[tuple[Link, bool]], bool]:
+        """The links that have something to read or, if the second is True, room to write; and whether a bell rings."""
+        found, rings = [], False
         for key, events in self._all.select(timeout):
             if key.data is not None:
                 found.append((key.data, bool(events & EVENT_WRITE)))
             else:
-                self._hush()
-        return found
-
-    def nap(self, timeout: float) -> None:
-        """Wait for the bell alone."""
-        if self._bell.select(timeout):
-            self._hush()
+                rings = True
+        return found, rings
 
     def ring(self) -> None:
-        """End a wait; one that is just about to begin, too."""
+        """End a wait, one that is just about to begin, too; it rings until somebody hushes it."""
         try:
             self._hand.send(b"\0")
-        except BlockingIOError:
-            pass  # it rings already
+        except OSError:
+            pass  # it rings already, or is closed
 
-    def close(self) -> None:
-        self._all.close()
-        self._bell.close()
-        self._ear.close()
-        self._hand.close()
-
-    def _hush(self) -> None:
+    def hush(self) -> None:
         try:
             self._ear.recv(4096)
         except BlockingIOError:
             pass
+
+    def close(self) -> None:
+        self._all.close()
+        self._ear.close()
+        self._hand.close()

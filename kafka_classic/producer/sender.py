@@ -66,8 +66,10 @@ class Sender:
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
         self._driving = threading.Lock()
+        self._heard = False  # by one who drove: a bell that may have been for the thread
         self._activity = 0
-        self._watching = False  # the thread waits for events, and must be told of what has none
+        self._asleep = False  # the thread waits for events
+        self._watching = False  # and was not yet told of what has none
         self._closing = False
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="kafka-producer-sender", daemon=True)
@@ -142,6 +144,15 @@ class Sender:
 
     def wait_until(self, ready: Callable[[], bool], deadline: float) -> bool:
         """Drive input and output until `ready()`, which is called with the lock held; False after the deadline."""
+        try:
+            return self._drive_until(ready, deadline)
+        finally:
+            if self._heard:
+                self._heard = False
+                if self._asleep:
+                    self._poller.ring()
+
+    def _drive_until(self, ready: Callable[[], bool], deadline: float) -> bool:
         while True:
             with self.lock:
                 if ready():
@@ -153,7 +164,7 @@ class Sender:
             if self._driving.acquire(blocking=False):
                 try:
                     if not self._stopped:
-                        self._turn(left)
+                        self._turn(left, ready)
                 finally:
                     self._driving.release()
                 if self._waiting:
@@ -273,8 +284,8 @@ class Sender:
             except Exception:
                 # Without this thread nothing would ever be given up, and every future waited for in vain.
                 log.exception("the producer's sender failed; it goes on")
-                self._poller.nap(_LOOK_AGAIN_S)
-        self._poller.ring()  # for a caller who waits for the sockets: this thread may have heard the first one alone
+                time.sleep(_LOOK_AGAIN_S)
+        self._poller.ring()  # for a caller who waits for the sockets
         with self._driving, self.lock:
             self._poller.close()
 
@@ -287,35 +298,49 @@ class Sender:
                 busy = self._activity != seen or self._driving.locked()
                 seen = self._activity
                 timeout = self._keep_time()
-                self._watching = not busy
+                self._asleep = self._watching = not busy
             if self._decisions.call_back():
                 self._called_back()
             if busy:
                 # Others are at it: to wake for every answer that they will read would only take time from them.
-                self._poller.nap(min(timeout, _NAP_S))
+                time.sleep(min(timeout, _NAP_S))
                 timeout = 0.0
-            self._serve(timeout)
+            bell = self._serve(timeout)
+            self._asleep = self._watching = False
+            if bell and self._driving.acquire(blocking=False):
+                # While a caller drives it is for him: hushed here, it might not wake him.
+                self._poller.hush()
+                self._driving.release()
+                with self.lock:
+                    self._changed.notify_all()
 
-    def _turn(self, longest: float) -> None:
+    def _turn(self, longest: float, ready: Callable[[], bool]) -> None:
+        """Do what is due and wait once for what comes; not if it is ready by now."""
         with self.lock:
             self._activity += 1
             timeout = self._keep_time()
+            if ready():
+                timeout = 0.0
         if self._decisions.call_back():
             self._called_back()
             timeout = 0.0  # what is waited for may be there
-        self._serve(min(longest, timeout))
+        if self._serve(min(longest, timeout)):
+            self._poller.hush()
+            self._heard = True
 
-    def _serve(self, timeout: float) -> None:
-        """Wait, without the lock, for links that have something, and serve them."""
-        events = self._poller.wait(timeout)
+    def _serve(self, timeout: float) -> bool:
+        """Wait, without the lock, for links that have something, and serve them; whether the bell rings."""
+        events, bell = self._poller.wait(timeout)
         with self.lock:
-            self._watching = False
             for link, writable in events:
                 self._delivery.serve(link, writable)
             if self._waiting and events:
                 self._changed.notify_all()
+        if events and threading.current_thread() is self._thread and self._driving.locked():
+            self._poller.ring()  # a caller waits for what he would have read himself
         if self._decisions.call_back():
             self._called_back()
+        return bell
 
     def _keep_time(self) -> float:
         """Do what time asks for, and return the seconds until there is more of it."""

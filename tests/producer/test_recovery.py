@@ -13,6 +13,7 @@ import pytest
 from kafka_classic import Producer
 from kafka_classic.client.errors import RequestTimedOut
 from kafka_classic.producer import DeliveryTimedOut, RecordFuture
+from kafka_classic.testing.waiting import until
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.errors import Error, KafkaError
 from tests.client.answers import metadata
@@ -275,3 +276,37 @@ def test_a_batch_grows_while_its_leader_is_slow(log: Log) -> None:
         producer.flush(30)
     assert numbers(log) == list(range(101))
     assert len(log.sizes) <= 4
+
+
+def test_who_waits_does_not_sleep_when_another_thread_has_just_read_the_answer(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with leader(log) as broker, Producer(broker.address) as producer:
+        producer.send(TOPIC, b"first").result(30)
+        sender = producer._sender
+        wait, waited = sender._poller.wait, []
+
+        def note(timeout: float) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                waited.append(timeout)
+            return wait(timeout)
+
+        monkeypatch.setattr(sender._poller, "wait", note)
+        # What it waits for comes true after its first look, and nothing will happen any more on any socket.
+        looks = iter([False])
+        assert sender.wait_until(lambda: next(looks, True), sender._clock() + 60)
+        assert set(waited) <= {0.0}
+
+
+def test_what_lingers_goes_though_a_caller_heard_the_bell_that_was_for_the_thread(log: Log) -> None:
+    with leader(log) as broker, Producer(broker.address, linger_ms=1) as producer:
+        producer.send(TOPIC, b"first").result(30)
+        sender = producer._sender
+        until(lambda: sender._asleep, "the producer's thread waits")
+        # A caller drives, and hears it; it is woken for the thread's sake when that one leaves.
+        sender._poller.ring()
+        sender._heard = True
+        sender._poller.hush()
+        sender.wait_until(lambda: True, sender._clock() + 60)
+        future = producer.send(TOPIC, b"second")
+        until(future.done, "a message that nobody waits for acknowledged", timeout=4)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -11,12 +11,9 @@ from kafka_classic.testing import waiting
 from kafka_classic.zk.session import Session
 
 
-T = TypeVar("T")
-
-
-def until(session: Session, condition: Callable[[], T], what: str = "", limit: float = 60.0) -> T:
+def until(session: Session, condition: Callable[[], Any], what: str = "", limit: float = 60.0) -> None:
     """Waits for the condition in the way of the session's handler (other greenlets run meanwhile)."""
-    return waiting.until(condition, what or "the condition", limit, sleep=session.handler.sleep_func)
+    waiting.until(condition, what or "the condition", limit, sleep=session.handler.sleep_func)
 
 
 def expire(session: Session) -> None:

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from kazoo.exceptions import ConnectionClosedError
@@ -85,22 +86,22 @@ def test_a_server_that_takes_the_connection_and_never_answers_does_not_cost_the_
     heard: list[SessionState] = []
     session.add_listener(heard.append)
     fragile.kill()
+    taken: list[socket.socket] = []
     with socket.create_server((fragile.host, fragile.port)) as silent:
         silent.setblocking(False)
-        first = until(session, lambda: _taken(silent))  # as a ZooKeeper does that is asked in the middle of its start
-        second = until(session, lambda: _taken(silent))
-    with first, second:
-        assert session.in_doubt_for() < session.timeout_s
-        fragile.start()
-        until(session, lambda: heard[-1] is CONNECTED)
+
+        def asked_twice() -> bool:
+            with suppress(BlockingIOError):
+                taken.append(silent.accept()[0])
+            return len(taken) == 2
+
+        until(session, asked_twice)  # each time as a ZooKeeper does that is in the middle of its start
+    assert session.in_doubt_for() < session.timeout_s
+    fragile.start()
+    until(session, lambda: heard[-1] is CONNECTED)
     assert session.session_id == session_id
-
-
-def _taken(listener: socket.socket) -> socket.socket | None:
-    try:
-        return listener.accept()[0]
-    except BlockingIOError:
-        return None
+    for connection in taken:
+        connection.close()
 
 
 def test_an_expired_session_is_replaced_and_its_hooks_are_called(session: Session) -> None:

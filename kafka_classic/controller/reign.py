@@ -76,7 +76,7 @@ class Reign:
         self._create_states()
         self._distrust_the_reborn()
         self._bury(context.with_the_dead())
-        self.reassignments.resume(context.reassigning())
+        self.reassignments.resume([*context.reassigning(), *context.astray()])
         self._send()
 
     def watch(self, put: Callable[[Event], None]) -> None:

@@ -103,8 +103,7 @@ class HostedPartitions:
             partition = self._open(topic, index, topic_id)
             if partition is None:
                 return Error.kafka_storage_error
-        if partition.log.failed is not None:
-            return Error.kafka_storage_error
+        # One whose disk fails is told too: where it is to lead, it must know, to have another of those in sync lead.
         match partition.take(told, now):
             case Taken.STALE:
                 return Error.stale_controller_epoch
@@ -116,7 +115,7 @@ class HostedPartitions:
                 self.on_leadership(partition)
             case Taken.SAME:
                 pass
-        return Error.none
+        return Error.none if partition.log.failed is None else Error.kafka_storage_error
 
     def keep_only(self, named: Collection[tuple[str, int]]) -> None:
         """Set aside what the controller does not give to this broker, on disk or open: nothing is deleted by guess."""

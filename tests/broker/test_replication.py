@@ -313,6 +313,31 @@ class TestFailover:
         seen_by_all(three, replicated, 1)
         assert log_of(three, 0, replicated) == log_of(three, 1, replicated) == log_of(three, 2, replicated)
 
+    def test_a_follower_whose_disk_failed_and_that_is_elected_gives_way_to_another(
+        self, three: LocalCluster, replicated: str
+    ) -> None:
+        """It is in sync until it has been silent for long enough, and may be the first in the list by then."""
+        pid = three.brokers[1].pid
+        assert pid is not None
+        unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+        with Raw(three.brokers[0].address) as leader:
+            for number in range(20):
+                assert produce(leader, replicated, batch(b"v" * 20_000)) == (0, number)
+        until(lambda: f"{replicated}-0 is offline" in three.brokers[1].log_path.read_text())
+        until(lambda: log_of(three, 2, replicated) == log_of(three, 0, replicated))
+        assert len(partition_of(three.brokers[2].address, replicated).isr_nodes) == 3
+        three.brokers[0].kill()
+        seen_by_all(three, replicated, 2, in_sync=1)
+        with Raw(three.brokers[2].address) as leader:
+            assert produce(leader, replicated, batch(b"on")) == (0, 20)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+        three.brokers[1].restart()
+        three.brokers[0].start()
+        three.wait_ready()
+        seen_by_all(three, replicated, 2)
+        until(lambda: log_of(three, 0, replicated) == log_of(three, 1, replicated) == log_of(three, 2, replicated))
+
     def test_a_broker_told_to_stop_gives_its_leadership_away_first(self, three: LocalCluster, replicated: str) -> None:
         with Raw(three.brokers[0].address) as leader:
             assert produce(leader, replicated, batch(b"x"), acks=ALL) == (0, 0)

@@ -91,9 +91,15 @@ class InSync:
     def _write(self, partition: Partition, proposed: frozenset[int], isr: tuple[int, ...], epoch: int) -> None:
         topic, index = partition.topic, partition.index
         was = partition.isr
-        while partition.leading and partition.leader_epoch == epoch and partition.pending is proposed:
+        while self._wanted(partition, epoch, proposed):
             state = PartitionState(partition.me, epoch, isr, partition.controller_epoch, partition.version)
             try:
+                there = self._states.read(topic, index)
+                if there is not None and _of_another_topic(there, state):
+                    self._overtaken(partition)
+                    return
+                if not self._wanted(partition, epoch, proposed):
+                    return
                 written = self._states.write(topic, index, state)
             except ZooKeeperUnreachable:
                 gevent.sleep(RETRY_S)
@@ -110,6 +116,16 @@ class InSync:
                     log.info("%s-%d: the ISR %s to %s", topic, index, change, ",".join(map(str, isr)))
                 return
 
+    @staticmethod
+    def _wanted(partition: Partition, epoch: int, proposed: frozenset[int]) -> bool:
+        """Whether nothing has come between since it was proposed."""
+        known = partition.leading and not partition.gone and partition.leader_epoch == epoch
+        return known and partition.pending is proposed
+
+    @staticmethod
+    def _overtaken(partition: Partition) -> None:
+        log.info("%s-%d: another leads since, the ISR is not ours to change", partition.topic, partition.index)
+
     def _adopt(self, partition: Partition, epoch: int, proposed: frozenset[int]) -> bool:
         """Another state stands there: ours of before, or one of which the controller is about to tell."""
         try:
@@ -120,7 +136,7 @@ class InSync:
             if partition.leader_epoch == epoch and partition.pending is proposed:
                 self._settle(partition, state)
         else:
-            log.info("%s-%d: another leads since, the ISR is not ours to change", partition.topic, partition.index)
+            self._overtaken(partition)
         return True
 
     def _settle(self, partition: Partition, state: PartitionState) -> None:
@@ -144,3 +160,12 @@ class InSync:
                     gevent.sleep(RETRY_S)
         finally:
             self._telling = False
+
+
+def _of_another_topic(there: PartitionState, ours: PartitionState) -> bool:
+    """Whether the topic was made anew: the versions of its znodes begin at zero again, and comparing them says nothing.
+
+    (A server of ZooKeeper that lags behind may show an older version of ours. Then the write decides.)
+    """
+    same = (there.leader, there.leader_epoch) == (ours.leader, ours.leader_epoch)
+    return there.zk_version == ours.zk_version and not same

@@ -11,6 +11,7 @@ from dataclasses import replace
 import gevent
 
 from kafka_classic.replication.partition import Partition
+from kafka_classic.replication.replica import Leadership
 from kafka_classic.zk.errors import UnknownTopic, VersionConflict, ZooKeeperUnreachable
 from kafka_classic.zk.partitions import PartitionState, PartitionStates
 
@@ -41,6 +42,8 @@ class InSync:
         self._clock = clock
         self._jobs: deque[tuple[Partition, frozenset[int], tuple[int, ...], int]] = deque()
         self._workers: set[gevent.Greenlet] = set()
+        self._declined: deque[tuple[str, int, PartitionState]] = deque()
+        self._declining = False
         self._changed: list[tuple[str, int]] = []
         self._telling = False
         self._looked_at = clock()
@@ -66,6 +69,16 @@ class InSync:
     def resign(self, partition: Partition) -> None:
         """This broker's disk fails it: it leaves the ISR, so that the controller has one of the others lead."""
         self._change(partition, partition.resigned())
+
+    def decline(self, topic: str, index: int, told: Leadership) -> None:
+        """What this broker is to lead cannot even be opened: as with a disk that fails, one of the others is to."""
+        left = tuple(id for id in told.isr if id != told.leader)
+        if left:
+            state = PartitionState(told.leader, told.leader_epoch, left, told.controller_epoch, told.version)
+            self._declined.append((topic, index, state))
+            if not self._declining:
+                self._declining = True
+                self._spawn(self._decline)
 
     def _change(self, partition: Partition, wanted: frozenset[int] | None) -> None:
         if wanted is not None:
@@ -143,7 +156,27 @@ class InSync:
         if partition.settle(state.isr, state.zk_version):
             partition.wake()
         partition.refresh()
-        self._changed.append((partition.topic, partition.index))
+        self._tell_soon(partition.topic, partition.index)
+
+    def _decline(self) -> None:
+        try:
+            while self._declined:
+                topic, index, state = self._declined[0]
+                try:
+                    self._states.write(topic, index, state)
+                except ZooKeeperUnreachable:
+                    gevent.sleep(RETRY_S)
+                    continue
+                except (UnknownTopic, VersionConflict) as error:
+                    log.info("%s-%d is not declined, the controller has more to say: %s", topic, index, error)
+                else:
+                    self._tell_soon(topic, index)
+                self._declined.popleft()
+        finally:
+            self._declining = False
+
+    def _tell_soon(self, topic: str, index: int) -> None:
+        self._changed.append((topic, index))
         if not self._telling:
             self._telling = True
             self._spawn(self._tell)

@@ -140,3 +140,21 @@ def test_nothing_is_written_of_a_partition_that_is_gone(
     shrink(keeper, partition)
     until(lambda: not keeper._workers, "the end of the work", sleep=gevent.sleep)
     assert states.written == []
+
+
+def test_a_leader_that_cannot_open_its_log_leaves_the_isr_if_others_are_in_it(
+    keeper: InSync, states: States, told: list[tuple[str, int]]
+) -> None:
+    errors: list[Exception] = [ZooKeeperUnreachable("away"), VersionConflict("another leads")]
+
+    def fails() -> None:
+        if errors:
+            raise errors.pop(0)
+
+    states.before = fails
+    keeper.decline("t", 0, Leadership(0, 1, (0,), REPLICAS, 5, 1))  # nobody else is in sync
+    for _ in range(2):  # the second is told anew, after the first was overtaken
+        keeper.decline("t", 0, Leadership(0, 1, REPLICAS, REPLICAS, 5, 1))
+    until(lambda: told, "word to the controller", sleep=gevent.sleep)
+    assert (states.written, told, errors) == ([(1, 2)], [("t", 0)], [])
+    assert (states.state.leader, states.state.leader_epoch, states.state.zk_version) == (0, 1, 6)

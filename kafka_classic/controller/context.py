@@ -51,7 +51,7 @@ class Context:
         ]
 
     def astray(self) -> list[At]:
-        """The partitions led by, or in sync on, a broker that is none of their replicas: a cancelled move was half done.
+        """The partitions led by, or in sync on, a broker that is none of their replicas: a cancelled move, half done.
 
         The broker has never been told to hold it or was told to drop it, and its leader would wait for it for ever.
         """

@@ -129,9 +129,7 @@ def test_nothing_is_written_over_the_state_of_a_topic_that_was_made_anew(
     assert (states.written, states.state.leader, told) == ([], 2, [])
 
 
-def test_nothing_is_written_of_a_partition_that_is_gone(
-    keeper: InSync, partition: Partition, states: States
-) -> None:
+def test_nothing_is_written_of_a_partition_that_is_gone(keeper: InSync, partition: Partition, states: States) -> None:
     def goes() -> None:
         partition.gone = True
         raise ZooKeeperUnreachable("away")

@@ -143,24 +143,29 @@ class TopicRegistry:
     def delete(self, name: str, mandate: Mandate | None = None) -> bool:
         """Deletes the topic, its partitions' states, its config and the request to delete it; False if there was none.
 
-        May be repeated. With a mandate it raises ControllerFenced if another controller was elected since.
+        May be repeated. One of that name that is made meanwhile, though at once, is another topic and stays. With a
+        mandate it raises ControllerFenced if another controller was elected since.
         """
         fence: list[Operation] = [mandate.check()] if mandate else []
-        was_there = False
+        made: int | None = None  # by which transaction
         while True:
-            found = self._nodes.subtree(paths.topic(name))
-            was_there = was_there or bool(found)
+            node = self._nodes.get(paths.topic(name))
+            if made is not None and (node is None or node.epoch != made):
+                return True
+            made = None if node is None else node.epoch
+            found = [] if node is None else self._nodes.subtree(paths.topic(name))
             # The request to delete it falls with it: standing on, it would hit the next topic of that name.
             beside = (paths.config("topics", name), paths.delete_topic(name))
             doomed = [*found, *(path for path in beside if self._nodes.exists(path))]
             if not doomed:
-                return was_there
+                return False
             # The deepest go first; the topic's own znode and config fall together, in the last transaction.
             cut = max(0, len(doomed) - LARGEST_TRANSACTION)
             pieces = [doomed[at : min(at + LARGEST_TRANSACTION, cut)] for at in range(0, cut, LARGEST_TRANSACTION)]
             try:
                 for piece in (*pieces, doomed[cut:]):
                     self._nodes.transact([*fence, *(Delete(path) for path in piece)])
+                return made is not None
             except BadVersionError:
                 assert mandate is not None
                 raise fenced(mandate) from None

@@ -113,6 +113,7 @@ class Broker:
         self.in_sync = InSync(
             PartitionStates(self.session), IsrChanges(self.session).tell, settings.replica_lag_time_max_ms / 1000
         )
+        self.hosted.on_unopened = self.in_sync.decline
         self._ends.callback(self.in_sync.stop)
         self._ends.callback(self.fetchers.stop)
         self.config_registry.watch(self._config_changed)

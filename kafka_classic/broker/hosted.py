@@ -38,6 +38,7 @@ class HostedPartitions:
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self.on_leadership: Callable[[Partition], None] = lambda _: None  # told of what is led, followed or gone now
+        self.on_unopened: Callable[[str, int, Leadership], None] = lambda *_: None  # … and of what cannot be led
 
     def find(self, topic: str | UUID, index: int) -> tuple[Partition | None, Error]:
         """The partition, or why it is not here."""
@@ -102,9 +103,10 @@ class HostedPartitions:
         if partition is None:
             partition = self._open(topic, index, topic_id)
             if partition is None:
+                if told.leader == self._settings.broker_id:
+                    self.on_unopened(topic, index, told)
                 return Error.kafka_storage_error
-        if partition.log.failed is not None:
-            return Error.kafka_storage_error
+        # One whose disk fails is told too: where it is to lead, it must know, to have another of those in sync lead.
         match partition.take(told, now):
             case Taken.STALE:
                 return Error.stale_controller_epoch
@@ -116,7 +118,7 @@ class HostedPartitions:
                 self.on_leadership(partition)
             case Taken.SAME:
                 pass
-        return Error.none
+        return Error.none if partition.log.failed is None else Error.kafka_storage_error
 
     def keep_only(self, named: Collection[tuple[str, int]]) -> None:
         """Set aside what the controller does not give to this broker, on disk or open: nothing is deleted by guess."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kafka_classic.zk.brokers import BrokerInfo
-from kafka_classic.zk.partitions import At, PartitionState
+from kafka_classic.zk.partitions import NO_LEADER, At, PartitionState
 from kafka_classic.zk.topics import TopicInfo
 
 
@@ -48,6 +48,17 @@ class Context:
             if info.adding or info.removing
             for number in sorted({*(info.adding or ()), *(info.removing or ())})
             if number in info.assignment
+        ]
+
+    def astray(self) -> list[At]:
+        """The partitions led by, or in sync on, a broker that is none of their replicas: a cancelled move, half done.
+
+        The broker has never been told to hold it or was told to drop it, and its leader would wait for it for ever.
+        """
+        return [
+            at
+            for at, state in self.states.items()
+            if self.knows(at) and not {state.leader, *state.isr} - {NO_LEADER} <= {*self.replicas(at)}
         ]
 
     def held_by(self, brokers: Collection[int]) -> list[At]:

@@ -5,7 +5,8 @@
     moving -- cancelled: the added ones leave and are deleted --> settled
 
 What is under way stands in the topic's znode (`adding_replicas`, `removing_replicas`), so that the next controller goes
-on with it: it raises the leader epoch again, in case the leader never heard of the new replicas.
+on with it: it raises the leader epoch again, in case the leader never heard of the new replicas. A cancellation that
+was half done is known by a state that still names what the topic does not (`Context.astray`).
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -76,7 +76,7 @@ class Reign:
         self._create_states()
         self._distrust_the_reborn()
         self._bury(context.with_the_dead())
-        self.reassignments.resume(context.reassigning())
+        self.reassignments.resume([*context.reassigning(), *context.astray()])
         self._send()
 
     def watch(self, put: Callable[[Event], None]) -> None:
@@ -84,7 +84,7 @@ class Reign:
         self._watches += [
             self._brokers.watch(lambda brokers: put(lambda reign: reign.brokers_changed(brokers)), wait=False),
             self.topics.watch(lambda topics: put(lambda reign: reign.topics_changed(topics)), wait=False),
-            self._deletions.watch(lambda names: put(lambda reign: reign.deletions_asked(names)), wait=False),
+            self._deletions.watch(lambda _: put(lambda reign: reign.deletions_asked()), wait=False),
             self._isr_changes.watch(lambda: put(lambda reign: reign.isr_changed()), wait=False),
             self._configs.watch(
                 lambda kind, name, values: (
@@ -152,8 +152,9 @@ class Reign:
         self.reassignments.resume([at for at in self.context.reassigning() if at[0] in changed])
         self._send()
 
-    def deletions_asked(self, names: Iterable[str]) -> None:
-        self._delete(names)
+    def deletions_asked(self) -> None:
+        """Topics are to go: those that are asked for now. One that the news named may be gone, and made anew."""
+        self._delete(self._deletions.pending())
         self._send()
 
     def isr_changed(self) -> None:

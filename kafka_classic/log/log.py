@@ -153,7 +153,9 @@ class Log(CompactableLog):
         return dropped
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader of this epoch writes from the end of the log on."""
+        """A leader of this epoch writes from the end of the log on; one that is offline writes nothing."""
+        if self.failed is not None:
+            return
         self._nothing_staged()
         self.epochs.assign(epoch, self.end_offset)
         self._epoch = self.epochs.latest

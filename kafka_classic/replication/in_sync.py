@@ -11,6 +11,7 @@ from dataclasses import replace
 import gevent
 
 from kafka_classic.replication.partition import Partition
+from kafka_classic.replication.replica import Leadership
 from kafka_classic.zk.errors import UnknownTopic, VersionConflict, ZooKeeperUnreachable
 from kafka_classic.zk.partitions import PartitionState, PartitionStates
 
@@ -41,6 +42,8 @@ class InSync:
         self._clock = clock
         self._jobs: deque[tuple[Partition, frozenset[int], tuple[int, ...], int]] = deque()
         self._workers: set[gevent.Greenlet] = set()
+        self._declined: deque[tuple[str, int, PartitionState]] = deque()
+        self._declining = False
         self._changed: list[tuple[str, int]] = []
         self._telling = False
         self._looked_at = clock()
@@ -67,6 +70,16 @@ class InSync:
         """This broker's disk fails it: it leaves the ISR, so that the controller has one of the others lead."""
         self._change(partition, partition.resigned())
 
+    def decline(self, topic: str, index: int, told: Leadership) -> None:
+        """What this broker is to lead cannot even be opened: as with a disk that fails, one of the others is to."""
+        left = tuple(id for id in told.isr if id != told.leader)
+        if left:
+            state = PartitionState(told.leader, told.leader_epoch, left, told.controller_epoch, told.version)
+            self._declined.append((topic, index, state))
+            if not self._declining:
+                self._declining = True
+                self._spawn(self._decline)
+
     def _change(self, partition: Partition, wanted: frozenset[int] | None) -> None:
         if wanted is not None:
             self._jobs.append((partition, wanted, partition.propose(wanted), partition.leader_epoch))
@@ -91,9 +104,15 @@ class InSync:
     def _write(self, partition: Partition, proposed: frozenset[int], isr: tuple[int, ...], epoch: int) -> None:
         topic, index = partition.topic, partition.index
         was = partition.isr
-        while partition.leading and partition.leader_epoch == epoch and partition.pending is proposed:
+        while self._wanted(partition, epoch, proposed):
             state = PartitionState(partition.me, epoch, isr, partition.controller_epoch, partition.version)
             try:
+                there = self._states.read(topic, index)
+                if there is not None and _of_another_topic(there, state):
+                    self._overtaken(partition)
+                    return
+                if not self._wanted(partition, epoch, proposed):
+                    return
                 written = self._states.write(topic, index, state)
             except ZooKeeperUnreachable:
                 gevent.sleep(RETRY_S)
@@ -110,6 +129,16 @@ class InSync:
                     log.info("%s-%d: the ISR %s to %s", topic, index, change, ",".join(map(str, isr)))
                 return
 
+    @staticmethod
+    def _wanted(partition: Partition, epoch: int, proposed: frozenset[int]) -> bool:
+        """Whether nothing has come between since it was proposed."""
+        known = partition.leading and not partition.gone and partition.leader_epoch == epoch
+        return known and partition.pending is proposed
+
+    @staticmethod
+    def _overtaken(partition: Partition) -> None:
+        log.info("%s-%d: another leads since, the ISR is not ours to change", partition.topic, partition.index)
+
     def _adopt(self, partition: Partition, epoch: int, proposed: frozenset[int]) -> bool:
         """Another state stands there: ours of before, or one of which the controller is about to tell."""
         try:
@@ -120,14 +149,34 @@ class InSync:
             if partition.leader_epoch == epoch and partition.pending is proposed:
                 self._settle(partition, state)
         else:
-            log.info("%s-%d: another leads since, the ISR is not ours to change", partition.topic, partition.index)
+            self._overtaken(partition)
         return True
 
     def _settle(self, partition: Partition, state: PartitionState) -> None:
         if partition.settle(state.isr, state.zk_version):
             partition.wake()
         partition.refresh()
-        self._changed.append((partition.topic, partition.index))
+        self._tell_soon(partition.topic, partition.index)
+
+    def _decline(self) -> None:
+        try:
+            while self._declined:
+                topic, index, state = self._declined[0]
+                try:
+                    self._states.write(topic, index, state)
+                except ZooKeeperUnreachable:
+                    gevent.sleep(RETRY_S)
+                    continue
+                except (UnknownTopic, VersionConflict) as error:
+                    log.info("%s-%d is not declined, the controller has more to say: %s", topic, index, error)
+                else:
+                    self._tell_soon(topic, index)
+                self._declined.popleft()
+        finally:
+            self._declining = False
+
+    def _tell_soon(self, topic: str, index: int) -> None:
+        self._changed.append((topic, index))
         if not self._telling:
             self._telling = True
             self._spawn(self._tell)
@@ -144,3 +193,12 @@ class InSync:
                     gevent.sleep(RETRY_S)
         finally:
             self._telling = False
+
+
+def _of_another_topic(there: PartitionState, ours: PartitionState) -> bool:
+    """Whether the topic was made anew: the versions of its znodes begin at zero again, and comparing them says nothing.
+
+    (A server of ZooKeeper that lags behind may show an older version of ours. Then the write decides.)
+    """
+    same = (there.leader, there.leader_epoch) == (ours.leader, ours.leader_epoch)
+    return there.zk_version == ours.zk_version and not same

@@ -103,10 +103,12 @@ class Partition(Replica):
         return min(self.settings.min_insync_replicas, max(len(self.replicas), 1))
 
     def take(self, told: Leadership, now: float) -> Taken:
-        """Lead or follow as told; whoever waits looks again at once: what it waits for may never come."""
+        """Lead or follow as told; whoever waits looks again at once: what it waits for may never come, or has come."""
+        mark = self.high_watermark
         taken = super().take(told, now)
         if taken in (Taken.LEADS, Taken.FOLLOWS):
             self.refresh()
+        if taken in (Taken.LEADS, Taken.FOLLOWS) or self.high_watermark > mark:
             self.wake()
         return taken
 

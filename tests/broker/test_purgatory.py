@@ -100,3 +100,21 @@ def test_a_batch_whose_followers_have_gone_while_zookeeper_is_silent_sends_its_p
     assert connection.codes() == {0: Error.not_leader_or_follower}
     assert not partition.waiters
     directory.close()
+
+
+def test_a_batch_that_waits_for_one_who_is_out_of_sync_is_answered_by_the_word_that_says_so(tmp_path: Path) -> None:
+    """The leader has written the ISR, and a new controller's greeting is quicker than ZooKeeper's answer."""
+    directory = LogDir(tmp_path, ME, "cluster")
+    hosted = hosting(directory)
+    partition = told(hosted, 0, ME, 1)
+    partition.log.append(batch(b"x"), 1)
+    fence: Any = SimpleNamespace(closed=False, deserted=lambda _: False)
+    connection: Any = Connection()
+    header = RequestHeader(Api.PRODUCE, 8, 7, "raw", 0)
+    outcomes: Any = [("t", [Outcome(0, partition, Error.none, 0)])]
+    DelayedProduce(fence, connection, header, outcomes, 60_000).begin(gevent.get_hub().loop)
+    partition.propose(frozenset({ME}))
+    assert connection.answer is None
+    hosted.take("t", TOPIC, 0, Leadership(ME, 1, (ME,), (ME, OTHER), 2), 0.0)
+    assert connection.codes() == {0: Error.none}
+    directory.close()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import kio.schema.list_offsets.v11.request as list_offsets_request
 import pytest
@@ -25,7 +25,16 @@ from kafka_classic.settings import BrokerSettings
 from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.waiting import until
 from kafka_classic.wire.fetch import FetchPartition
-from tests.broker.calls import delete_records, fetch_all, list_offsets, metadata, produce_all, rows_of
+from tests.broker.calls import (
+    create_topics,
+    delete_records,
+    fetch_all,
+    list_offsets,
+    metadata,
+    new_topic,
+    produce_all,
+    rows_of,
+)
 from tests.broker.conftest import make_topic
 from tests.broker.raw import Raw, batch, fetch, produce, produce_frame, produced
 from tests.broker.test_idempotence import Producer
@@ -312,6 +321,45 @@ class TestFailover:
         three.brokers[0].restart()
         seen_by_all(three, replicated, 1)
         assert log_of(three, 0, replicated) == log_of(three, 1, replicated) == log_of(three, 2, replicated)
+
+    def test_a_follower_whose_disk_failed_and_that_is_elected_gives_way_to_another(
+        self, three: LocalCluster, replicated: str
+    ) -> None:
+        """It is in sync until it has been silent for long enough, and may be the first in the list by then."""
+        pid = three.brokers[1].pid
+        assert pid is not None
+        unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+        with Raw(three.brokers[0].address) as leader:
+            for number in range(20):
+                assert produce(leader, replicated, batch(b"v" * 20_000)) == (0, number)
+        until(lambda: f"{replicated}-0 is offline" in three.brokers[1].log_path.read_text())
+        until(lambda: log_of(three, 2, replicated) == log_of(three, 0, replicated))
+        assert len(partition_of(three.brokers[2].address, replicated).isr_nodes) == 3
+        three.brokers[0].kill()
+        seen_by_all(three, replicated, 2, in_sync=1)
+        with Raw(three.brokers[2].address) as leader:
+            assert produce(leader, replicated, batch(b"on")) == (0, 20)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+        three.brokers[1].restart()
+        three.brokers[0].start()
+        three.wait_ready()
+        seen_by_all(three, replicated, 2)
+        until(lambda: log_of(three, 0, replicated) == log_of(three, 1, replicated) == log_of(three, 2, replicated))
+
+    def test_a_leader_that_cannot_open_its_log_is_followed_by_another(self, three: LocalCluster) -> None:
+        topic = f"t-{uuid4().hex[:12]}"
+        in_the_way = three.brokers[0].data_dir / f"{topic}-0"
+        in_the_way.write_text("no folder")
+        with Raw(three.brokers[0].address) as raw:
+            create_topics(raw, new_topic(topic, assignment=[(0, [0, 1, 2])]))
+        seen_by_all(three, topic, 1, in_sync=2)
+        with Raw(three.brokers[1].address) as leader:
+            assert produce(leader, topic, batch(b"here"), acks=ALL) == (0, 0)
+        in_the_way.unlink()
+        three.brokers[0].restart()
+        seen_by_all(three, topic, 1)
+        assert log_of(three, 0, topic) == log_of(three, 1, topic)
 
     def test_a_broker_told_to_stop_gives_its_leadership_away_first(self, three: LocalCluster, replicated: str) -> None:
         with Raw(three.brokers[0].address) as leader:

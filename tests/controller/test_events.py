@@ -1,8 +1,11 @@
 """What the controller does about each event, on a real ZooKeeper."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from kafka_classic.controller.controller import Election
+from kafka_classic.controller.reign import Reign
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.control import EPOCH_DURING_DELETION, FULL, INCREMENTAL
 from kafka_classic.wire.errors import Error, KafkaError
@@ -258,6 +261,35 @@ def test_a_topic_is_deleted_everywhere_and_may_be_created_anew(cluster: Cluster)
     assert cluster.brokers[2].stops() == [(T0, EPOCH_DURING_DELETION, True), (T1, EPOCH_DURING_DELETION, True)]
     cluster.create("t", (2,))
     cluster.until_state(T0, 2, (2,))
+
+
+def test_a_topic_that_is_made_anew_is_not_hit_by_the_news_of_the_deletion_before(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two were to be deleted, one after the other: the news of the second names the first too."""
+    cluster.start(1)
+    cluster.create("t", (1,))
+    cluster.create("u", (1,))
+    controller = cluster.active()
+    done = Reign._delete
+    heard: list[list[str]] = []
+
+    def delete(reign: Reign, names: Iterable[str]) -> None:
+        names = [*names]
+        if names and not heard:
+            before = len(controller._queue)
+            TopicDeletions(cluster.session).request("u")
+            cluster.until(lambda: len(controller._queue) > before, "news of the second, while the first stands")
+        done(reign, names)
+        if names and not heard:
+            cluster.create("t", (1,))
+        heard.append(names)
+
+    monkeypatch.setattr(Reign, "_delete", delete)
+    TopicDeletions(cluster.session).request("t")
+    cluster.until(lambda: cluster.topics.get("u") is None and not controller._queue)
+    assert heard[0] == ["t"]
+    cluster.until_state(T0, 1, (1,))
 
 
 def test_before_a_broker_stops_it_leads_nothing_that_others_hold(cluster: Cluster) -> None:

@@ -163,6 +163,20 @@ def test_the_next_controller_tells_a_leader_that_never_heard_of_it(cluster: Clus
     cluster.until_state(T0, 2, (2,))
 
 
+def test_the_next_controller_ends_a_cancellation_that_was_half_done(cluster: Cluster) -> None:
+    """The topic was written, the partition's state was not: it names a replica that is none any more."""
+    first = moving(cluster)
+    cluster.shrink(T0, (1, 2, 3))
+    cluster.until_state(T0, 1, (1, 2, 3))
+    first.stop()
+    info = topic(cluster)
+    cluster.topics.set_assignment(TopicInfo("t", info.topic_id, {**info.assignment, 0: (1, 2)}, info.version))
+    second = cluster.controller(2)
+    cluster.until(lambda: second.active)
+    cluster.until_state(T0, 1, (1, 2))
+    assert cluster.brokers[1].led_rows(T0)[-1].replicas == (1, 2)
+
+
 def test_only_the_controller_answers(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.active()

@@ -117,3 +117,42 @@ def test_a_proposal_that_was_overtaken_is_not_written_under_the_name_of_the_next
     keeper._work()
     assert states.written == [(0, 1, 2)]
     assert partition.pending is None
+
+
+def test_nothing_is_written_over_the_state_of_a_topic_that_was_made_anew(
+    keeper: InSync, partition: Partition, states: States, told: list[tuple[str, int]]
+) -> None:
+    """Its leader has not heard yet, and the versions of the znodes may be the same: they begin at zero again."""
+    states.state = PartitionState(2, 0, REPLICAS, 1, 5)
+    shrink(keeper, partition)
+    until(lambda: not keeper._workers, "the end of the work", sleep=gevent.sleep)
+    assert (states.written, states.state.leader, told) == ([], 2, [])
+
+
+def test_nothing_is_written_of_a_partition_that_is_gone(keeper: InSync, partition: Partition, states: States) -> None:
+    def goes() -> None:
+        partition.gone = True
+        raise ZooKeeperUnreachable("away")
+
+    states.before = goes
+    shrink(keeper, partition)
+    until(lambda: not keeper._workers, "the end of the work", sleep=gevent.sleep)
+    assert states.written == []
+
+
+def test_a_leader_that_cannot_open_its_log_leaves_the_isr_if_others_are_in_it(
+    keeper: InSync, states: States, told: list[tuple[str, int]]
+) -> None:
+    errors: list[Exception] = [ZooKeeperUnreachable("away"), VersionConflict("another leads")]
+
+    def fails() -> None:
+        if errors:
+            raise errors.pop(0)
+
+    states.before = fails
+    keeper.decline("t", 0, Leadership(0, 1, (0,), REPLICAS, 5, 1))  # nobody else is in sync
+    for _ in range(2):  # the second is told anew, after the first was overtaken
+        keeper.decline("t", 0, Leadership(0, 1, REPLICAS, REPLICAS, 5, 1))
+    until(lambda: told, "word to the controller", sleep=gevent.sleep)
+    assert (states.written, told, errors) == ([(1, 2)], [("t", 0)], [])
+    assert (states.state.leader, states.state.leader_epoch, states.state.zk_version) == (0, 1, 6)

@@ -3,10 +3,12 @@
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 from uuid import UUID
 
 import pytest
+from kazoo.exceptions import NoNodeError
 
 from kafka_classic.zk import topics as topics_module
 from kafka_classic.zk.configs import ConfigRegistry
@@ -16,11 +18,12 @@ from kafka_classic.zk.partitions import PartitionState, PartitionStates
 from kafka_classic.zk.server import EmbeddedZooKeeper
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.topics import TopicInfo, TopicRegistry, decode_uuid, encode_uuid
-from kafka_classic.zk.znodes import Znodes
+from kafka_classic.zk.znodes import Operation, Znodes
 from tests.zk.breaking import expire, until
 
 Connect = Callable[..., Session]
 ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
+NEXT_ID = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
 
 
 def test_a_created_topic_is_kept_in_kafkas_json_with_its_config(session: Session) -> None:
@@ -125,6 +128,29 @@ def test_a_deleted_topic_leaves_nothing_and_deleting_may_be_repeated(
     assert not topics.delete("t")
     assert list(topics.all()) == ["stays"]
     assert len(Znodes(session).subtree("/brokers/topics/stays")) == 12
+
+
+def test_a_topic_that_is_made_anew_at_once_outlives_the_deletion_of_the_one_before(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = TopicRegistry(session)
+    topics.create("t", {0: [1]}, {}, ID)
+    transact = Znodes.transact
+    answers_lost = [True, False]
+
+    def quick(nodes: Znodes, operations: Iterable[Operation]) -> list[Any]:
+        results = transact(nodes, operations)
+        monkeypatch.setattr(Znodes, "transact", transact)
+        topics.create("t", {0: [2]}, {"a": "1"}, NEXT_ID)
+        if answers_lost.pop():
+            raise NoNodeError  # what a second try of it would find
+        return results
+
+    while answers_lost:
+        monkeypatch.setattr(Znodes, "transact", quick)
+        assert topics.delete("t")
+        assert topics.all() == {"t": TopicInfo("t", NEXT_ID, {0: (2,)})}
+        assert ConfigRegistry(session).get("topics", "t").values == {"a": "1"}
 
 
 def test_a_half_deleted_topic_is_deleted_wholly(session: Session) -> None:

@@ -149,7 +149,7 @@ def test_offsets_are_reset_and_a_dry_run_changes_nothing(cli: CommandLine) -> No
         (("reset-offsets", "nobody", "--topic", "nowhere", "--to-latest"), "nowhere"),
         (("reset-offsets", "nobody", "--topic", "grouped-known"), "was not said"),
         (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-latest", "--to-earliest"), "said twice"),
-        (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-datetime", "soon"), "ISO time"),
+        (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-datetime", "soon"), "--to-datetime 'soon'"),
         (("reset-offsets", "nobody", "--topic", "grouped-known", "--by-duration", "2h"), "ISO duration"),
         (("reset-offsets", "nobody", "--to-latest"), "--all-topics"),
         (("reset-offsets", "nobody", "--all-topics", "--topic", "grouped-known", "--to-latest"), "one of both"),

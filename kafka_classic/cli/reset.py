@@ -126,12 +126,16 @@ def plan(
 
 def chosen_group(there: Reach, name: str, kind: Kind | None) -> Group:
     """The one group that is meant; one that is not there yet if nobody knows it."""
+    from kafka_classic.zk.paths import can_be_a_name
+
     found = look(there, name, kind)
     if len(found) > 1:
         raise CommandFailed(f"there are two groups {name}", "--kind zookeeper or --kind kafka, one of both")
     if found:
         return found[0]
     new = kind or (Kind.ZOOKEEPER if there.session is not None else Kind.KAFKA)
+    if not name or (new is Kind.ZOOKEEPER and not can_be_a_name(name)):
+        raise CommandFailed(f"{name!r} cannot be a group's name: letters, digits, '.', '_' and '-' only")
     return Group(name, new, "Empty", stores=(new,))
 
 

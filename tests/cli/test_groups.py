@@ -163,6 +163,31 @@ def test_what_cannot_be_done_is_one_line_that_says_why(cli: CommandLine, argumen
     assert said in cli("groups", *arguments, code=1)
 
 
+@pytest.mark.parametrize("name", ["", "a/b", ".."])
+def test_a_name_that_would_lie_among_other_groups_is_refused_and_nothing_is_written(
+    cli: CommandLine, name: str
+) -> None:
+    if "grouped-named" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-named", "--partitions", "1")
+    cli("groups", "reset-offsets", "harmless", "--topic", "grouped-named", "--to-latest")
+    before = cli("groups", "list", "--json")
+    reset = ("groups", "reset-offsets", name, "--topic", "grouped-named", "--to-latest")
+    assert "cannot be a group's name" in cli(*reset, code=1)
+    for command in ("describe", name), ("delete", name, "--yes"):
+        assert "there is no group" in cli("groups", *command, code=1)
+    assert cli("groups", "list", "--json") == before
+    assert "harmless" in before
+
+
+@pytest.mark.parametrize("ago", ["--by-duration=P99999999999D", "--to-datetime=1969-12-31T23:59:59.999+00:00"])
+def test_a_time_before_all_records_is_the_beginning(cli: CommandLine, ago: str) -> None:
+    if "grouped-old" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-old", "--partitions", "1")
+        cli("produce", "grouped-old", stdin=lines(3))
+    told = json.loads(cli("groups", "reset-offsets", "old", "--topic", "grouped-old", ago, "--dry-run", "--json"))
+    assert [move["new"] for move in told["offsets"]] == [0]
+
+
 def test_a_group_goes_on_from_its_own_offsets_so_a_start_elsewhere_is_refused(cli: CommandLine) -> None:
     assert "reset-offsets" in cli("consume", "any", "--group", "g", "--from", "42", code=1)
     assert "--partition" in cli("consume", "any", "--group", "g", "--partition", "1", code=1)

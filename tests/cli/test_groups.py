@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 
+from kafka_classic import Producer
 from kafka_classic.cli.group_view import Group, Kind, merged, state_of
 from kafka_classic.cli.groups import Row, lags
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, Position
@@ -177,6 +179,24 @@ def test_a_name_that_would_lie_among_other_groups_is_refused_and_nothing_is_writ
         assert "there is no group" in cli("groups", *command, code=1)
     assert cli("groups", "list", "--json") == before
     assert "harmless" in before
+
+
+@pytest.mark.parametrize(
+    ("time", "new"), [("--to-datetime=2026-01-31T12:00:01Z", 2), ("--by-duration=PT30M", 4), ("--by-duration=PT0S", 6)]
+)
+def test_a_group_goes_on_from_a_time(cli: CommandLine, kafka_cluster: LocalCluster, time: str, new: int) -> None:
+    if "grouped-timed" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-timed", "--partitions", "1")
+        noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+        moments = [noon + n * timedelta(milliseconds=500) for n in range(4)]
+        moments += [datetime.now(UTC) - timedelta(minutes=10)] * 2
+        with Producer(kafka_cluster.bootstrap) as producer:
+            for moment in moments:
+                producer.send("grouped-timed", b"x", timestamp=int(moment.timestamp() * 1000))
+    reset = ("groups", "reset-offsets", "timed", "--topic", "grouped-timed", time, "--json")
+    assert [move["new"] for move in json.loads(cli(*reset, "--dry-run"))["offsets"]] == [new]
+    cli(*reset)
+    assert json.loads(cli("groups", "describe", "timed", "--json"))["partitions"][0]["offset"] == new
 
 
 @pytest.mark.parametrize("ago", ["--by-duration=P99999999999D", "--to-datetime=1969-12-31T23:59:59.999+00:00"])

@@ -38,6 +38,7 @@ from kafka_classic.zk.consumers import GroupRegistry, Registration
 from kafka_classic.zk.errors import SessionReplaced, ZooKeeperUnreachable
 from kafka_classic.zk.lease import Lease
 from kafka_classic.zk.offsets import OffsetRegistry
+from kafka_classic.zk.paths import can_be_a_name
 from kafka_classic.zk.session import Session
 from kafka_classic.zk.subscriptions import Pattern, Subscription
 from kafka_classic.zk.topics import TopicInfo, TopicRegistry
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from kafka_classic.consumer.auditing import GroupAuditor
 
 log = logging.getLogger(__name__)
-
-# What a group may be called: it is a znode's name, and stands in the names of its members.
-_GROUP_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class ConsumerConnector:
@@ -67,9 +65,13 @@ class ConsumerConnector:
         audit: bool = False,
         **more_settings: Any,
     ) -> None:
-        if not _GROUP_NAME.fullmatch(group) or group in (".", ".."):
+        if not can_be_a_name(group):
             raise SettingsError(f"{group!r} cannot be a group's name: letters, digits, '.', '_' and '-' only")
         self.settings = ConsumerSettings.load({**(settings or {}), **more_settings})
+        if self.settings.consumer_id and not can_be_a_name(self.settings.consumer_id):
+            raise SettingsError(
+                f"{self.settings.consumer_id!r} cannot be a consumer.id: letters, digits, '.', '_' and '-' only"
+            )
         self.group = group
         self.consumer_id = self._own_id()
         self._on_rebalance = on_rebalance

@@ -62,6 +62,7 @@ class Holdings:
         self.doubtful: set[TopicPartition] = set()  # it may be
         self.reading: frozenset[TopicPartition] = frozenset()  # the hands were told, and said yes
         self._touched: set[TopicPartition] = set()  # the hands were told: never released without stopping
+        self._announced: set[TopicPartition] = set()  # the application was told, or is about to be
         self.released: set[TopicPartition] = set()  # no longer read, and read since: until somebody takes note
         self.acquired: set[TopicPartition] = set()
 
@@ -75,7 +76,7 @@ class Holdings:
         """Stop reading, and commit."""
         touched = self._touched.intersection(partitions)
         if touched:
-            self.released |= touched
+            self._withdraw(touched)
             self.reading -= touched
             self._hands.stop(touched)
             self._touched -= touched
@@ -97,7 +98,8 @@ class Holdings:
 
     def announce(self) -> None:
         """Take note of what `start` is about to begin: whoever is told hears of it before the first message."""
-        self.acquired |= self.owned.keys() - self._touched
+        self.acquired |= self.owned.keys() - self._announced
+        self._announced |= self.owned.keys()
 
     def start(self) -> None:
         """Read all that is owned."""
@@ -110,12 +112,17 @@ class Holdings:
     def forget(self) -> None:
         """The session expired: nothing is owned any more, and nothing may be committed."""
         self._hands.drop()
-        self.released |= self._touched
+        self._withdraw(self._announced)
         self.reading = frozenset()
         self._touched.clear()
         # Should the expiry be noticed twice, some of this is owned again, in the session after it.
         self.doubtful |= self.owned.keys()
         self.owned.clear()
+
+    def _withdraw(self, partitions: Collection[TopicPartition]) -> None:
+        """Once for each time that it was announced, however often a stop must be tried again."""
+        self.released |= self._announced.intersection(partitions)
+        self._announced.difference_update([*partitions])
 
     def moved(self) -> tuple[frozenset[TopicPartition], frozenset[TopicPartition]]:
         """What was released and acquired since this was last asked."""

@@ -57,6 +57,8 @@ class GroupRegistry:
     """`/consumers/G/ids` and `/consumers/G/owners`; `operations` counts the requests spent on them."""
 
     def __init__(self, session: Session, group: str, *, nodes: Znodes | None = None) -> None:
+        if not paths.can_be_a_name(group):
+            raise ValueError(f"{group!r} cannot be a group's name")
         self.group = group
         self._session = session
         self._nodes = nodes or Znodes(session)

@@ -63,6 +63,8 @@ class OffsetRegistry:
 
         Raises SessionReplaced if the fence's registration is gone: nothing is written then, and nothing may be.
         """
+        if not paths.can_be_a_name(group):
+            raise ValueError(f"{group!r} cannot be a group's name")
         registration = None
         if self._fence is not None:
             registration = self._fence()

@@ -19,6 +19,8 @@
 All paths are below the chroot of the session, if its hosts name one (`host:2181/kafka`).
 """
 
+import re
+
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQID = "/brokers/seqid"
@@ -51,6 +53,15 @@ TOP_LEVEL = (
     ISR_CHANGES,
     PRODUCER_ID_BLOCK,
 )
+
+# As Kafka has it. Of an empty name, or of one with a slash, the znodes would lie among those of other groups: to delete
+# such a group would delete all of them.
+_GROUP_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def can_be_a_name(name: str) -> bool:
+    """Whether a group of ZooKeeper's, or a consumer in it, may be called so."""
+    return _GROUP_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def broker(broker_id: int) -> str:

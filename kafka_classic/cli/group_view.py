@@ -116,13 +116,16 @@ def look(there: Reach, name: str, kind: Kind | None) -> list[Group]:
     from kafka_classic.client.coordinator import Coordinator
     from kafka_classic.client.group_offsets import fetch_offsets
     from kafka_classic.client.groups import describe_group
+    from kafka_classic.zk.paths import can_be_a_name
 
     described, kept = None, {}
     if there.cluster is not None:
         coordinator = Coordinator(there.cluster, name)
         described = describe_group(coordinator)
         kept = fetch_offsets(coordinator) if described is not None else {}
-    in_zookeeper = _of_zookeeper(there.session, name) if there.session is not None else None
+    in_zookeeper = None
+    if there.session is not None and can_be_a_name(name):
+        in_zookeeper = _of_zookeeper(there.session, name)
     found = merged(in_zookeeper, described and _of_brokers(described, kept))
     return [group for group in found if kind in (None, group.kind)]
 

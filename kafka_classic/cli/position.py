@@ -45,11 +45,24 @@ def read_position(text: str) -> Position:
         return Latest()
     if re.fullmatch(r"\d+", word):
         return AtOffset(int(word))
-    try:
-        # A time without a zone means the reader's own clock, as every tool at a terminal takes it.
-        return FromTime(int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1000))
-    except ValueError:
+    moment = read_time(text)
+    if moment is None:
         raise CommandFailed(
             f"--from {text!r} is neither earliest, latest, an offset nor an ISO time",
             "--from earliest, --from 42 or --from 2026-01-31T12:00:00+00:00",
-        ) from None
+        )
+    return moment
+
+
+def read_time(text: str) -> FromTime | None:
+    """Reads an ISO time; None if it is none."""
+    try:
+        # A time without a zone means the reader's own clock, as every tool at a terminal takes it.
+        return since(int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return None
+
+
+def since(timestamp: int) -> FromTime:
+    """No record is older than 1970; and to a broker -1 and -2 are no times, but the end and the beginning."""
+    return FromTime(max(0, timestamp))

@@ -15,7 +15,7 @@ from kafka_classic.cli.complete import group_names, topic_names
 from kafka_classic.cli.failure import CommandFailed
 from kafka_classic.cli.group_view import Group, Kind, OfKind, OnlyBrokers, Reach, look, reach
 from kafka_classic.cli.options import AsJson, ZooKeeper
-from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, Position, read_position
+from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, Position, read_time, since
 
 if TYPE_CHECKING:
     from kafka_classic.client.cluster import Cluster
@@ -126,12 +126,16 @@ def plan(
 
 def chosen_group(there: Reach, name: str, kind: Kind | None) -> Group:
     """The one group that is meant; one that is not there yet if nobody knows it."""
+    from kafka_classic.zk.paths import can_be_a_name
+
     found = look(there, name, kind)
     if len(found) > 1:
         raise CommandFailed(f"there are two groups {name}", "--kind zookeeper or --kind kafka, one of both")
     if found:
         return found[0]
     new = kind or (Kind.ZOOKEEPER if there.session is not None else Kind.KAFKA)
+    if not name or (new is Kind.ZOOKEEPER and not can_be_a_name(name)):
+        raise CommandFailed(f"{name!r} cannot be a group's name: letters, digits, '.', '_' and '-' only")
     return Group(name, new, "Empty", stores=(new,))
 
 
@@ -157,7 +161,7 @@ def _where(
         *([Latest()] if latest else []),
         *([AtOffset(offset)] if offset is not None else []),
         *([_time(moment)] if moment is not None else []),
-        *([FromTime(int(time.time() * 1000) - duration_ms(ago))] if ago is not None else []),
+        *([since(int(time.time() * 1000) - duration_ms(ago))] if ago is not None else []),
         *([ShiftBy(shift)] if shift is not None else []),
     ]
     if len(said) != 1:
@@ -169,10 +173,10 @@ def _where(
 
 
 def _time(text: str) -> FromTime:
-    position = read_position(text)
-    if not isinstance(position, FromTime):
+    moment = read_time(text)
+    if moment is None:
         raise CommandFailed(f"--to-datetime {text!r} is not an ISO time", "--to-datetime 2026-01-31T12:00:00+00:00")
-    return position
+    return moment
 
 
 def duration_ms(text: str) -> int:

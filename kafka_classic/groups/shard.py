@@ -37,6 +37,10 @@ Done = Callable[[Error, int], None]  # what became of it, and the first record's
 Append = Callable[[Sequence[Row], Done], None]
 
 
+# All that a large group has committed fits into no batch: 64 members of 1,000 partitions each are 5 MB of keys.
+BYTES_AT_A_TIME = 1 << 16
+
+
 class Phase(Enum):
     LOADING = "its records are being read"
     ACTIVE = "it answers"
@@ -126,23 +130,36 @@ class Shard:
 
     def forget(self, group: Group, ats: Collection[At], answer: Callable[[Error], None] = lambda _: None) -> None:
         """Delete offsets, and the group too if nothing is left of it."""
-        rows: list[Row] = [(offset_key(group.id, *at), None) for at in ats]
-        last = group.state is State.EMPTY and not group.pending and all(at in ats for at in group.offsets)
+        doomed = frozenset(ats)
+        last = group.state is State.EMPTY and not group.pending and all(at in doomed for at in group.offsets)
+        pieces = _pieces(group.id, list(ats))
         if last and group.protocol_type is not None:
-            rows.append((group_key(group.id), None))
+            pieces.append(([(group_key(group.id), None)], []))
+        left, failed = len(pieces), Error.none
 
-        def done(error: Error, first: int) -> None:
-            if error is Error.none:
-                for record, at in enumerate(ats, first):
-                    group.offsets.apply(at, None, record)
-                if last:
-                    self._drop(group)
-            answer(MEANS.get(error, error))
+        def end() -> None:
+            if last and failed is Error.none:
+                self._drop(group)
+            answer(MEANS.get(failed, failed))
 
-        if rows:
+        def write(rows: Sequence[Row], gone: Sequence[At]) -> None:
+            def done(error: Error, first: int) -> None:
+                nonlocal left, failed
+                left -= 1
+                if error is not Error.none:
+                    failed = error
+                else:
+                    for record, at in enumerate(gone, first):
+                        group.offsets.apply(at, None, record)
+                if not left:
+                    end()
+
             self._append(rows, done)
-        else:
-            done(Error.none, 0)
+
+        for rows, gone in pieces:
+            write(rows, gone)
+        if not pieces:
+            end()
 
     def _drop(self, group: Group) -> None:
         """It is written that the group is no more; unless somebody came meanwhile."""
@@ -184,3 +201,19 @@ class Shard:
         """Write the group and its members down, with what is assigned to each."""
         row = (group_key(group.id), group_value(group.value(assignment)))
         self._append([row], lambda error, _: done(error))
+
+
+def _pieces(group: str, ats: Sequence[At]) -> list[tuple[list[Row], list[At]]]:
+    """The deletions of these offsets, in batches that are surely small enough to be written."""
+    pieces: list[tuple[list[Row], list[At]]] = []
+    size = BYTES_AT_A_TIME
+    for at in ats:
+        key = offset_key(group, *at)
+        if size + len(key) > BYTES_AT_A_TIME:
+            pieces.append(([], []))
+            size = 0
+        rows, gone = pieces[-1]
+        rows.append((key, None))
+        gone.append(at)
+        size += len(key)
+    return pieces

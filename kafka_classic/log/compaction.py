@@ -177,6 +177,7 @@ class Compaction:
                 self._took(position + size - told)
                 told = position + size
             yield data, position - begins, header
+        self._took(scan.position - told)
         if scan.problem:
             raise Damaged(f"{segment.path} at {scan.position}: {scan.problem}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.waiting import until
 from kafka_classic.wire.errors import Error
 from tests.broker.calls import create_partitions, delete_topics, metadata, topic_id
-from tests.broker.conftest import MakeTopic
+from tests.broker.conftest import MakeTopic, make_topic
 from tests.broker.group_calls import (
     commit,
     committed,
@@ -138,8 +139,6 @@ def test_one_whose_name_no_record_can_hold_is_refused(raw: Raw, group: str, topi
 
 def test_offsets_survive_a_kill(restartable: LocalCluster) -> None:
     broker = restartable.brokers[0]
-    from tests.broker.conftest import make_topic
-
     topic = make_topic(broker.address, 2)
     with Raw(broker.address) as raw:
         coordinator(raw, "survivor")
@@ -152,3 +151,30 @@ def test_offsets_survive_a_kill(restartable: LocalCluster) -> None:
     with Raw(broker.address) as raw:
         until(lambda: fetch_offsets(raw, "survivor", None)[0] == Error.none)
         assert committed(raw, "survivor") == {(topic, 0): 19}
+
+
+@pytest.mark.soak  # retention counts in minutes
+def test_offsets_of_a_group_that_is_gone_are_forgotten_by_the_clock_and_stay_so(tmp_path: Path) -> None:
+    settings = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "200"}
+    with LocalCluster(tmp_path, settings=settings) as cluster:
+        broker = cluster.brokers[0]
+        topic = make_topic(broker.address, 1)
+        with Raw(broker.address) as raw:
+            coordinator(raw, "gone")
+            coordinator(raw, "there")
+            assert commit(raw, "gone", {(topic, 0): 7}) == {(topic, 0): Error.none}
+
+            def forgotten() -> bool:
+                assert commit(raw, "there", {(topic, 0): 9}) == {(topic, 0): Error.none}
+                return committed(raw, "gone") == {}
+
+            until(forgotten, timeout=120.0)
+            assert committed(raw, "there") == {(topic, 0): 9}
+        broker.kill()
+        broker.start()
+        broker.wait_ready()
+        with Raw(broker.address) as raw:
+            until(lambda: fetch_offsets(raw, "there", None)[0] == Error.none)
+            assert committed(raw, "there") == {(topic, 0): 9}
+            until(lambda: fetch_offsets(raw, "gone", None)[0] == Error.none)
+            assert committed(raw, "gone") == {}

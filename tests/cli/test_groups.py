@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 
+from kafka_classic import Producer
 from kafka_classic.cli.group_view import Group, Kind, merged, state_of
 from kafka_classic.cli.groups import Row, lags
 from kafka_classic.cli.position import AtOffset, Earliest, FromTime, Latest, Position
@@ -149,7 +151,7 @@ def test_offsets_are_reset_and_a_dry_run_changes_nothing(cli: CommandLine) -> No
         (("reset-offsets", "nobody", "--topic", "nowhere", "--to-latest"), "nowhere"),
         (("reset-offsets", "nobody", "--topic", "grouped-known"), "was not said"),
         (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-latest", "--to-earliest"), "said twice"),
-        (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-datetime", "soon"), "ISO time"),
+        (("reset-offsets", "nobody", "--topic", "grouped-known", "--to-datetime", "soon"), "--to-datetime 'soon'"),
         (("reset-offsets", "nobody", "--topic", "grouped-known", "--by-duration", "2h"), "ISO duration"),
         (("reset-offsets", "nobody", "--to-latest"), "--all-topics"),
         (("reset-offsets", "nobody", "--all-topics", "--topic", "grouped-known", "--to-latest"), "one of both"),
@@ -161,6 +163,49 @@ def test_what_cannot_be_done_is_one_line_that_says_why(cli: CommandLine, argumen
     if "grouped-known" in arguments and "grouped-known" not in cli("topics", "list").split():
         cli("topics", "create", "grouped-known")
     assert said in cli("groups", *arguments, code=1)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".."])
+def test_a_name_that_would_lie_among_other_groups_is_refused_and_nothing_is_written(
+    cli: CommandLine, name: str
+) -> None:
+    if "grouped-named" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-named", "--partitions", "1")
+    cli("groups", "reset-offsets", "harmless", "--topic", "grouped-named", "--to-latest")
+    before = cli("groups", "list", "--json")
+    reset = ("groups", "reset-offsets", name, "--topic", "grouped-named", "--to-latest")
+    assert "cannot be a group's name" in cli(*reset, code=1)
+    for command in ("describe", name), ("delete", name, "--yes"):
+        assert "there is no group" in cli("groups", *command, code=1)
+    assert cli("groups", "list", "--json") == before
+    assert "harmless" in before
+
+
+@pytest.mark.parametrize(
+    ("time", "new"), [("--to-datetime=2026-01-31T12:00:01Z", 2), ("--by-duration=PT30M", 4), ("--by-duration=PT0S", 6)]
+)
+def test_a_group_goes_on_from_a_time(cli: CommandLine, kafka_cluster: LocalCluster, time: str, new: int) -> None:
+    if "grouped-timed" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-timed", "--partitions", "1")
+        noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+        moments = [noon + n * timedelta(milliseconds=500) for n in range(4)]
+        moments += [datetime.now(UTC) - timedelta(minutes=10)] * 2
+        with Producer(kafka_cluster.bootstrap) as producer:
+            for moment in moments:
+                producer.send("grouped-timed", b"x", timestamp=int(moment.timestamp() * 1000))
+    reset = ("groups", "reset-offsets", "timed", "--topic", "grouped-timed", time, "--json")
+    assert [move["new"] for move in json.loads(cli(*reset, "--dry-run"))["offsets"]] == [new]
+    cli(*reset)
+    assert json.loads(cli("groups", "describe", "timed", "--json"))["partitions"][0]["offset"] == new
+
+
+@pytest.mark.parametrize("ago", ["--by-duration=P99999999999D", "--to-datetime=1969-12-31T23:59:59.999+00:00"])
+def test_a_time_before_all_records_is_the_beginning(cli: CommandLine, ago: str) -> None:
+    if "grouped-old" not in cli("topics", "list").split():
+        cli("topics", "create", "grouped-old", "--partitions", "1")
+        cli("produce", "grouped-old", stdin=lines(3))
+    told = json.loads(cli("groups", "reset-offsets", "old", "--topic", "grouped-old", ago, "--dry-run", "--json"))
+    assert [move["new"] for move in told["offsets"]] == [0]
 
 
 def test_a_group_goes_on_from_its_own_offsets_so_a_start_elsewhere_is_refused(cli: CommandLine) -> None:

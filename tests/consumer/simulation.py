@@ -6,6 +6,7 @@ how much there is, and an action that does not apply does nothing: so any part o
 Each member's worker is a greenlet that stops before and after every request to ZooKeeper, so that anything can happen
 there. What is checked after every step:
 - No two members that have not stopped reading read the same partition.
+- What a member reads its application was told of, and nothing was told twice.
 - No committed offset goes back (fake_zookeeper.py).
 And at the end, when all is mended: every partition has the one owner that the plan names, and is read by it; then one
 more member joins and one dies, and that takes few attempts, few requests and no backoff.
@@ -84,8 +85,10 @@ class Member:
             pace=PACE,
             clock=lambda: world.now,
             wall_clock=lambda: world.now,
+            listener=self._listen,
             rng=world.rng.random,
         )
+        self.told: frozenset[TopicPartition] = frozenset()  # what its application believes that it reads
         self.alive = True
         self.frozen = False
         self.news: list[dict[str, int]] = []  # how the topics are now: on its way
@@ -97,6 +100,12 @@ class Member:
     @property
     def reads(self) -> Collection[TopicPartition]:
         return () if self.hands.paused or self.frozen or not self.alive else self.hands.positions.keys()
+
+    def _listen(self, released: frozenset[TopicPartition], acquired: frozenset[TopicPartition]) -> None:
+        wrong = (released - self.told) | (acquired & (self.told - released))
+        if wrong:
+            self.world.lies.append(f"{self.name} is told twice of {sorted(wrong)}")
+        self.told = (self.told - released) | acquired
 
     def _live(self) -> None:
         while True:
@@ -194,6 +203,7 @@ class World:
         self.born = 0
         self.members: list[Member] = []
         self.workers: list[greenlet] = []
+        self.lies: list[str] = []
         self.join(0, 0)
         self.join(1, 1)
 
@@ -359,6 +369,11 @@ class World:
                 other = readers.setdefault(at, member.name)
                 if other != member.name:
                     raise Violation(f"{at} is read by {other} and by {member.name}")
+            if member.alive and not member.hands.positions.keys() <= member.told:
+                secret = sorted(member.hands.positions.keys() - member.told)
+                self.lies.append(f"{member.name} reads {secret} and its application does not know")
+        if self.lies:
+            raise Violation(self.lies[0])
 
     def settled(self) -> str | None:
         """What is not yet as the plan says; None if all is."""

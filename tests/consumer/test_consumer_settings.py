@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from kafka_classic.client.offsets import EARLIEST, LATEST
+from kafka_classic.consumer.connector import ConsumerConnector
 from kafka_classic.consumer.settings import ConsumerSettings
 from kafka_classic.settings import SettingsError
 
@@ -50,6 +51,14 @@ def test_the_timeout_of_a_stream_is_for_ever_unless_set() -> None:
 def test_what_is_wrong_is_refused_with_what_to_do(name: str, text: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         ConsumerSettings.load({name: text})
+
+
+@pytest.mark.parametrize(
+    ("group", "consumer"), [("", ""), ("a/b", ""), ("..", ""), ("g", "a/b"), ("g", ".."), ("g", "ä")]
+)
+def test_a_name_that_can_be_no_znode_is_refused_before_anybody_is_asked(group: str, consumer: str) -> None:
+    with pytest.raises(SettingsError, match="cannot be a"):
+        ConsumerConnector("127.0.0.1:1", group, {"consumer.id": consumer})
 
 
 def test_the_package_imports_nothing_before_it_is_asked_for() -> None:

@@ -30,6 +30,9 @@ class Log:
         self.waiting: list[tuple[Done, int]] = []
 
     def append(self, rows: Sequence[Row], done: Done) -> None:
+        if sum(len(key) + len(value or b"") for key, value in rows) > 1 << 20:
+            done(Error.message_too_large, -1)
+            return
         self.waiting.append((done, len(self.rows)))
         self.rows += rows
 
@@ -158,3 +161,37 @@ def test_a_group_that_was_made_for_one_who_was_refused_is_not_kept() -> None:
     made, _ = shard()
     made.tidy(made.group("g"))
     assert made.groups == {}
+
+
+def test_a_group_that_has_committed_more_than_a_batch_can_hold_is_deleted_all_the_same() -> None:
+    rows = [offset("g", "a topic of some length" * 4, partition, 5) for partition in range(20_000)]
+    made, log = shard(group("g"), *rows)
+    told: list[Error] = []
+    there = made.groups["g"]
+    made.forget(there, list(there.offsets), told.append)
+    assert not told
+    log.replicate()
+    assert told == [Error.none]
+    assert "g" not in made.groups
+    again, _ = shard(*log.rows)
+    assert not again.groups
+
+
+def test_a_group_of_which_a_part_could_not_be_deleted_stays_and_says_so_once() -> None:
+    rows = [offset("g", "t" * 200, partition, 5) for partition in range(1000)]
+    made, log = shard(group("g"), *rows)
+    told: list[Error] = []
+    there = made.groups["g"]
+    made.forget(there, list(there.offsets), told.append)
+    first, *others = log.waiting
+    first[0](Error.not_enough_replicas, -1)
+    for done, at in others:
+        done(Error.none, at)
+    assert told == [Error.coordinator_not_available]
+    assert made.groups["g"] is there
+    assert 0 < len(there.offsets) < 1000
+    made.forget(there, list(there.offsets), told.append)
+    log.waiting = log.waiting[1 + len(others) :]
+    log.replicate()
+    assert told[1:] == [Error.none]
+    assert "g" not in made.groups

@@ -121,6 +121,8 @@ def check(folder: Path, before: list[Record], start: int) -> None:
     for key, record in last_of_each(before).items():
         if key not in tombs | replaced and record.offset >= start:
             assert record in old
+    for key in tombs - replaced:
+        assert last_of_each(old).get(key, last_of_each(before)[key]).value is None  # nothing deleted comes back
     assert log.end_offset >= 60
     assert log.producers.producers[5].due >= 50
     assert log.epochs.epochs[:1] == [0] or log.start_offset > 0

@@ -30,7 +30,7 @@ from kafka_classic.audit.warehouse_tier import committed_files, count_file, load
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.configs import describe_topic_configs
 from kafka_classic.client.errors import UnknownTopic
-from kafka_classic.client.monitoring import GROUP, PRODUCER, TOPIC, Event, latest
+from kafka_classic.client.monitoring import GROUP, PRODUCER, TOPIC, WINDOW_MS, Event, latest
 from kafka_classic.client.offsets import EARLIEST, LATEST, list_offsets
 from kafka_classic.client.tally import Line, Tally
 from kafka_classic.client.topics import list_topics
@@ -115,7 +115,8 @@ def audit(spark: SparkSession, question: Question, clock: Callable[[], float] = 
         told = told_by(producers, question.windows())
         if question.settled is not None:
             question = replace(question, begin=max(question.settled.begin(told), question.begin or 0))
-        window_ms, firsts = hints(producers, question.windows())
+        told_ms, firsts = hints(producers, question.windows())
+        window_ms = {topic: told_ms.get(topic, WINDOW_MS) for topic in topics}
         passed = committed(cluster, question.groups, topics, groups)
         bounds = {LOG: _log_bounds(cluster, places, question, firsts, sure)}
         passed = without_the_impossible(passed, {at: one.end for at, one in bounds[LOG].items() if not one.why})
@@ -123,7 +124,7 @@ def audit(spark: SparkSession, question: Question, clock: Callable[[], float] = 
     deep = question.deep
     log = (
         context.parallelize(parts, max(1, len(parts)))
-        .flatMap(lambda part: _count(bootstrap, part, window_ms, deep))
+        .flatMap(lambda part: _count(bootstrap, part, window_ms[part.topic], deep))
         .persist()
     )
     for at, why in log.filter(lambda row: row[0] == "failed").map(lambda row: row[1]).collect():
@@ -156,7 +157,7 @@ def audit(spark: SparkSession, question: Question, clock: Callable[[], float] = 
         by_topic, tiers_of, passed_of = shared.value
         (topic, producer), rows = item
         dossier = _dossier(
-            topic, producer, rows, by_topic[topic], tiers_of[topic], passed_of[topic], window_ms, now, settle_ms
+            topic, producer, rows, by_topic[topic], tiers_of[topic], passed_of[topic], window_ms[topic], now, settle_ms
         )
         return judge(dossier, windows)
 
@@ -210,7 +211,7 @@ def _log_bounds(
     for at in places:
         start, end = starts[at], ends[at]
         if at[0] in compacted:
-            found[at] = Bounds(why="the topic is compacted: it loses messages on purpose")
+            found[at] = Bounds(why="the topic is compacted: it loses messages on purpose", compacted=True)
             continue
         if isinstance(start, KafkaError) or isinstance(end, KafkaError):
             why = start if isinstance(start, KafkaError) else end
@@ -254,14 +255,18 @@ def _slices(bounds: Mapping[At, Bounds], tasks: int) -> list[Slice]:
 
 
 def _warehouse(
-    context: SparkContext, question: Question, topics: Sequence[str], window_ms: int
+    context: SparkContext, question: Question, topics: Sequence[str], window_ms: Mapping[str, int]
 ) -> tuple[Any, dict[At, Bounds]]:
     """The warehouse's files, one a task; what is in one that cannot be read is not known."""
     folder = question.warehouse
     assert folder is not None
     chosen = [path for path in committed_files(folder) if topic_of(path) in topics and path.exists()]
     bounds = loaded(question.checkpoint or folder / CHECKPOINT)
-    rows = context.parallelize(chosen, max(1, len(chosen))).flatMap(lambda path: _count_file(path, window_ms)).persist()
+    rows = (
+        context.parallelize(chosen, max(1, len(chosen)))
+        .flatMap(lambda path: _count_file(path, window_ms[topic_of(path)]))
+        .persist()
+    )
     for topic, why in rows.filter(lambda row: row[0] == "failed").map(lambda row: row[1]).collect():
         for at, found in bounds.items():
             if at[0] == topic:

@@ -178,6 +178,20 @@ def test_what_is_done_to_a_brokers_files_is_found_with_count_and_window(
     assert ask(spark, local, "cut").exit_code == 2
 
 
+def test_producers_with_windows_of_other_lengths_do_not_disturb_each_other(
+    spark: SparkSession, local: LocalCluster
+) -> None:
+    for topic in ("minutes", "seconds"):
+        create(local, topic)
+    for topic, window_ms in (("minutes", MINUTE), ("minutes", 2 * MINUTE), ("seconds", 1000)):
+        with Producer(local.bootstrap, audit=True, audit_window_ms=window_ms) as producer:
+            for number in range(60):
+                producer.send(topic, b"x", timestamp=BEGIN + number * 3000)
+    found = ask(spark, local, "minutes", "seconds")
+    assert found.verdict is Verdict.COMPLETE, "\n".join(details(found.cells))
+    assert sum(cell.tiers[LOG].count for cell in found.cells) == 180
+
+
 def test_what_acks_1_acknowledged_and_a_dead_leader_lost_is_missing(spark: SparkSession, local: LocalCluster) -> None:
     with Cluster(local.bootstrap) as client:
         create_topics(client, [NewTopic("risky", assignment={0: (1, 2)})])

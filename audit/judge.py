@@ -388,8 +388,9 @@ def _within(spans: Sequence[Span], whole: list[Span]) -> list[Span]:
 def _damaged(found: AtTier, tallies: Mapping[int, Tally]) -> None:
     for partition, tally in tallies.items():
         if tally.damaged:
-            finding = Finding(Kind.ALTERED, partition, -1, tally.runs[0].first_offset if tally.runs else 0, 0)
-            found.found(Kind.ALTERED, tally.damaged, [finding])
+            # By offsets: what the header of such a batch says of its producer may be what is wrong.
+            places = [Finding(Kind.ALTERED, partition, -1, low, high + 1, low, high) for low, high in tally.broken]
+            found.found(Kind.ALTERED, tally.damaged, places[:_FINDINGS])
 
 
 def _delays(found: AtTier, tallies: Iterable[Tally]) -> None:

@@ -12,7 +12,7 @@ from kafka_classic.audit.findings import Cell, Verdict, worst
 from kafka_classic.audit.judge import LOG, PRODUCER, judge
 from kafka_classic.client.monitoring import Event, Share
 from kafka_classic.client.spans import Run, add_run
-from kafka_classic.records.batch import read_header
+from kafka_classic.records.batch import crc_of, read_header
 from kafka_classic.records.encode import encode_batch
 from tests.audit.worlds import GROUP, WAREHOUSE, WINDOW_MS, CellKey, World, flip, moved_to, with_altered_record
 
@@ -220,6 +220,19 @@ def test_a_world_without_sabotage_is_complete_and_its_contents_were_compared() -
     assert worst(cell.verdict for cell in cells) is Verdict.COMPLETE
     assert all(cell.tiers[LOG].compared and cell.tiers[WAREHOUSE].compared for cell in cells)
     assert sum(cell.published for cell in cells) == sum(len(made.records) for made in world.made)
+
+
+def test_a_batch_with_a_wrong_checksum_is_named_by_its_offsets() -> None:
+    world = World(5, topics=1, partitions=1, producers=2)
+    made = world.made[3]
+    break_a_batch(world, made.key)
+    (broken,) = [
+        one for one in world.batches_of(made.key) if crc_of(one.data, 0, len(one.data)) != read_header(one.data).crc
+    ]
+    (cell,) = [cell for cell in world.audit() if cell.verdict is Verdict.DAMAGED]
+    (finding,) = cell.tiers[LOG].findings
+    run = broken.run()
+    assert (finding.epoch, finding.first, finding.next) == (-1, run.first_offset, run.last_offset + 1)
 
 
 def test_what_was_deleted_from_the_log_is_unknown_there_and_known_in_the_warehouse() -> None:

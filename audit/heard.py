@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kafka_classic.client.monitoring import WINDOW_MS, Event
+from kafka_classic.client.monitoring import Event
 
 At = tuple[str, int]  # a topic and a partition
 Told = Mapping[tuple[str, int], int]  # how much, by topic and window: it only grows
@@ -50,11 +50,14 @@ def told_by(events: Iterable[Heard], windows: range) -> Told:
     return dict(found)
 
 
-def hints(events: Iterable[Heard], windows: range) -> tuple[int, dict[At, int]]:
-    """The windows' length, and from which offset on the windows asked for lie, as the producers tell it."""
-    found = [one for one in events if one.window in windows]
+def hints(events: Iterable[Heard], windows: range) -> tuple[dict[str, int], dict[At, int]]:
+    """The windows' length by topic, and from which offset on those asked for lie, as the producers tell it."""
+    lengths: dict[str, int] = {}
     firsts: dict[At, int] = {}
-    for one in found:
+    for one in events:
+        if one.window not in windows:
+            continue
+        lengths[one.topic] = min(one.window_ms, lengths.get(one.topic, one.window_ms))
         for at, offset in one.firsts:
             firsts[at] = min(offset, firsts.get(at, offset))
-    return min((one.window_ms for one in found), default=WINDOW_MS), firsts
+    return lengths, firsts

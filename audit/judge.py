@@ -7,12 +7,14 @@ decided is unknown, with the reason.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_classic.audit.committed import Passed, passed_by
 from kafka_classic.audit.findings import AtTier, Cell, Finding, Kind, Verdict
+from kafka_classic.audit.windows import Counts, at_home
 from kafka_classic.client.monitoring import Event, Share
 from kafka_classic.client.spans import Run, Span, common, covered, in_order, repeated, size, without
 from kafka_classic.client.tally import Tally
@@ -21,8 +23,6 @@ LOG = "log"
 PRODUCER = "producer"
 GROUP = "group "
 _FINDINGS = 50  # of one kind at one tier of one cell; the counts count all
-
-Counts = Mapping[tuple[int, int], Tally]  # by partition and window
 
 
 @dataclass(slots=True)
@@ -38,6 +38,7 @@ class Bounds:
     why: str = ""  # not empty: nothing is known of this partition
     sure: int = 2**63 - 1  # below it lies what was there before the events were read
     scanned: int = 0  # counted was from this offset on, which may be after `begin`: what is asked for lies behind it
+    compacted: bool = False  # it loses messages on purpose, and whoever reads it later never had them
 
 
 @dataclass(slots=True)
@@ -57,7 +58,12 @@ class Dossier:
 
 def judge(dossier: Dossier, windows: range | None = None) -> list[Cell]:
     """The cells of all windows that anybody tells of, or of those that begin within `windows`."""
-    return _Judge(dossier).cells(windows)
+    # Members of a group have windows of their own: there names alone are compared.
+    counts = {
+        tier: found if tier.startswith(GROUP) else at_home(found, dossier.events, dossier.window_ms)
+        for tier, found in dossier.counts.items()
+    }
+    return _Judge(replace(dossier, counts=counts)).cells(windows)
 
 
 class _Judge:
@@ -86,12 +92,14 @@ class _Judge:
             self._announced = {partition: covered(runs) for partition, runs in every.items()}
         self._there: dict[str, dict[int, list[Span]]] = {}
         self._repeats: dict[str, dict[int, list[Span]]] = {}
+        self._runs: dict[str, dict[int, list[Run]]] = {}
         for tier, counts in dossier.counts.items():
             runs_of: dict[int, list[Run]] = defaultdict(list)
             for (partition, _), tally in counts.items():
                 runs_of[partition] += tally.runs
             self._there[tier] = {partition: covered(runs) for partition, runs in runs_of.items()}
             self._repeats[tier] = {partition: repeated(runs) for partition, runs in runs_of.items()}
+            self._runs[tier] = {partition: in_order(runs) for partition, runs in runs_of.items()}
 
     def cells(self, windows: range | None) -> list[Cell]:
         found = set(self._events)
@@ -227,7 +235,7 @@ class _Judge:
         if tier == LOG:
             self._order(found, partition, here)
         event = self._events.get(window)
-        alike = event is None or event.window_ms == self._case.window_ms
+        alike = event is None or event.window_ms % self._case.window_ms == 0
         if alike and reference is not None and not absent and not unknown_names:
             self._contents(found, partition, expected, reference, here)
 
@@ -243,31 +251,41 @@ class _Judge:
 
     def _absence(self, found: AtTier, tier: str, window: int, partition: int, span: Span, bounds: Bounds) -> None:
         """Decide on messages that were published and are not here: lost, gone by age, or not here yet."""
-        for part, first, last in self._places(window, partition, span):
+        log = self._case.bounds.get(LOG, {}).get(partition)
+        if log is not None and log.compacted:
+            found.unknown("the topic is compacted: what is absent may have been replaced before it came here")
+            return
+        event = self._events.get(window)
+        fresh = event is None or self._case.now - event.published < self._case.settle_ms
+        for part, first, last in self._places(tier, window, partition, span):
             if tier == LOG and first >= 0 and last < bounds.begin:
                 self._note(found, Kind.DELETED, partition, [part], (first, last))
                 found.unknown(f"messages before offset {bounds.begin} of partition {partition} were deleted")
+            elif tier == LOG and 0 <= first < bounds.begin:
+                found.unknown(
+                    f"absent messages of partition {partition} may have been deleted: {bounds.begin} is its first"
+                )
             elif tier == LOG and first < 0 and max(bounds.begin, bounds.scanned) > 0:
                 found.unknown(
                     f"where the absent messages of partition {partition} lay is not known, and its log was cut"
                 )
             elif first < 0 and tier != LOG:
                 found.unknown("where the absent messages lay is not known")
+            elif first < 0 and fresh:
+                found.unknown("not here yet")  # of acks=0 nobody knows the offsets
             elif last >= bounds.end:
-                event = self._events.get(window)
-                fresh = event is None or self._case.now - event.published < self._case.settle_ms
                 if tier != LOG or fresh:
                     found.unknown("not here yet")
                 else:
                     self._note(found, Kind.MISSING, partition, [part], (first, last))
-            elif last < bounds.begin and tier != LOG:
+            elif first < bounds.begin and tier != LOG:
                 found.unknown(f"this tier began at offset {bounds.begin} of partition {partition}, after them")
             elif any(begin <= last and first < end for begin, end in bounds.doubtful):
                 found.unknown("a reader that had them never said whether it was done with them")
             else:
                 self._note(found, Kind.MISSING, partition, [part], (first, last))
 
-    def _places(self, window: int, partition: int, span: Span) -> list[tuple[Span, int, int]]:
+    def _places(self, tier: str, window: int, partition: int, span: Span) -> list[tuple[Span, int, int]]:
         """The span in parts with the offsets that bound each; (-1, -1) where nobody knows."""
         share = self._shares.get(window, {}).get(partition)
         known = [*(share.tally.runs if share else []), *self._log_runs.get(partition, [])]
@@ -280,7 +298,8 @@ class _Judge:
                     first = run.first_offset + part.first - run.first
                     found.append((part, first, first + part.size - 1))
                 else:
-                    found.append((part, run.first_offset, run.last_offset))
+                    # Others wrote between: where the messages before and after these are tells where they lay.
+                    found.append((part, *_between(self._runs[tier].get(partition, []), part, run)))
             left = without(left, [run.span])
         return [*found, *((part, -1, -1) for part in left)]
 
@@ -348,6 +367,19 @@ def _breaks(runs: list[Run]) -> list[Run]:
     return found
 
 
+def _between(here: Sequence[Run], part: Span, run: Run) -> tuple[int, int]:
+    """The offsets that bound a part of a run, by what there is of the same producer just before and after it."""
+    low, high = run.first_offset, run.last_offset
+    place = bisect_left(here, (part.epoch, part.first))
+    if place and here[place - 1].epoch == part.epoch and here[place - 1].next <= part.first:
+        low = max(low, here[place - 1].last_offset + 1)
+    place = bisect_left(here, (part.epoch, part.next))
+    if place < len(here) and here[place].epoch == part.epoch and here[place].first_offset >= 0:
+        high = min(high, here[place].first_offset - 1)
+    # A later copy of a neighbour, or one that lies out of order, bounds nothing.
+    return (low, high) if high - low >= part.size - 1 else (run.first_offset, run.last_offset)
+
+
 def _within(spans: Sequence[Span], whole: list[Span]) -> list[Span]:
     """What of each span is in `whole`; a span that is there twice counts twice."""
     return [part for span in spans for part in common([span], whole)]
@@ -356,8 +388,9 @@ def _within(spans: Sequence[Span], whole: list[Span]) -> list[Span]:
 def _damaged(found: AtTier, tallies: Mapping[int, Tally]) -> None:
     for partition, tally in tallies.items():
         if tally.damaged:
-            finding = Finding(Kind.ALTERED, partition, -1, tally.runs[0].first_offset if tally.runs else 0, 0)
-            found.found(Kind.ALTERED, tally.damaged, [finding])
+            # By offsets: what the header of such a batch says of its producer may be what is wrong.
+            places = [Finding(Kind.ALTERED, partition, -1, low, high + 1, low, high) for low, high in tally.broken]
+            found.found(Kind.ALTERED, tally.damaged, places[:_FINDINGS])
 
 
 def _delays(found: AtTier, tallies: Iterable[Tally]) -> None:

@@ -40,6 +40,9 @@ _PATIENT_TIMES = 5  # in a row
 _HANDOVER_S = 10.0  # a JVM whose Python was killed takes a moment to notice
 # Without it every task sorts its rows by their folder; so many files it may hold open instead.
 _WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "64"}
+# By the clock of UTC, whatever time zone the session has: to_date() and hour() would go by that.
+_DATE = "date_from_unix_date(cast(floor(unix_seconds(timestamp) / 86400) as int))"
+_HOUR = "cast(pmod(unix_seconds(timestamp), 86400) div 3600 as int)"
 _OURS = re.compile(r"^(?:\w+: )*kafka_classic\.[\w.]+: (.+)$", re.MULTILINE)
 
 
@@ -141,8 +144,8 @@ class Load:
                 .load()
             )
             writer = (
-                rows.withColumn("date", f.to_date("timestamp"))
-                .withColumn("hour", f.hour("timestamp"))
+                rows.withColumn("date", f.expr(_DATE))
+                .withColumn("hour", f.expr(_HOUR))
                 .writeStream.format(format)
                 .partitionBy(*PARTITIONED_BY)
                 .option("path", str(folder))

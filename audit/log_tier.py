@@ -91,6 +91,7 @@ def count_chunk(tallies: Tallies, chunk: Chunk, part: Slice, window_ms: int, *, 
             damaged = _tally(tallies, topic, partition, header, window)
             _add_header(damaged, header)
             damaged.damaged += header.record_count
+            damaged.broken.append((header.base_offset, header.last_offset))
             damaged.content = damaged.batches = None
             continue
         window = header.base_timestamp - header.base_timestamp % window_ms
@@ -137,6 +138,7 @@ def _decode(
         tally = _tally(tallies, part.topic, part.partition, header, window)
         _add_header(tally, header)
         tally.damaged += header.record_count
+        tally.broken.append((header.base_offset, header.last_offset))
         return
     by_window: dict[int, list[tuple[int, Record]]] = {}
     for place, record in enumerate(records):

@@ -65,14 +65,12 @@ def loaded(checkpoint: Path) -> dict[tuple[str, int], Bounds]:
     for number in offsets:
         if number not in done:
             continue
-        for line in (checkpoint / "offsets" / str(number)).read_text().splitlines():
+        # A version, what Spark notes of the batch, and then a line for the query's only source.
+        for line in (checkpoint / "offsets" / str(number)).read_text().splitlines()[2:]:
             told = json.loads(line) if line.startswith("{") else {}
             for topic, partitions in told.items():
-                if not isinstance(partitions, dict) or topic in ("conf", "batchWatermarkMs"):
-                    continue
                 for partition, end in partitions.items():
-                    if isinstance(end, int) and partition.isdigit():
-                        found.setdefault((topic, int(partition)), Bounds(0, 0)).end = end
+                    found.setdefault((topic, int(partition)), Bounds(0, 0)).end = end
     return found
 
 
@@ -139,8 +137,8 @@ def _headers(row: Any) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def topic_of(path: Path) -> str:
-    """The topic whose rows a file holds: a folder's name tells it."""
-    return next(unquote(part.removeprefix("topic=")) for part in path.parts if part.startswith("topic="))
+    """The topic whose rows a file holds: the nearest folder that is named so tells it."""
+    return next(unquote(part.removeprefix("topic=")) for part in reversed(path.parts) if part.startswith("topic="))
 
 
 def count_file(path: Path, window_ms: int) -> dict[tuple[Line, int], Tally]:

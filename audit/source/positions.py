@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kafka_classic.audit.source.options import Options, Where
 from kafka_classic.audit.source.plan import TopicPartition
 from kafka_classic.client.cluster import Cluster
+from kafka_classic.client.errors import UnknownTopic
 from kafka_classic.client.offsets import EARLIEST, LATEST, list_offsets
 from kafka_classic.settings import SettingsError
 
@@ -17,8 +18,11 @@ def connect(options: Options) -> Cluster:
     return Cluster(options.bootstrap, options.client_id, request_timeout=options.request_timeout_s)
 
 
-def subscribed(cluster: Cluster, options: Options) -> list[TopicPartition]:
-    """Return the partitions that are to be read as they are now. An unknown topic is an error, if it has a name."""
+def subscribed(cluster: Cluster, options: Options, *, gone_too: bool = False) -> list[TopicPartition]:
+    """Return the partitions that are to be read as they are now.
+
+    A topic that was named and is not there is an error, or with `gone_too` has no partitions.
+    """
     cluster.forget()
     if options.assigned is not None:
         return sorted((topic, index) for topic, indices in options.assigned.items() for index in indices)
@@ -27,7 +31,13 @@ def subscribed(cluster: Cluster, options: Options) -> list[TopicPartition]:
         topics = [topic for topic in cluster.metadata().topics.values() if wanted.fullmatch(topic.name)]
         found = [topic for topic in topics if not topic.error and not topic.internal]
     else:
-        found = [cluster.topic(name) for name in options.topics or ()]
+        found = []
+        for name in options.topics or ():
+            try:
+                found.append(cluster.topic(name))
+            except UnknownTopic:
+                if not gone_too:
+                    raise
     return sorted((topic.name, partition.index) for topic in found for partition in topic.partitions)
 
 

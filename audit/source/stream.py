@@ -25,7 +25,6 @@ from kafka_classic.audit.source.options import Options, Where
 from kafka_classic.audit.source.plan import Range, TopicPartition, between, limited
 from kafka_classic.audit.source.read import read_task, tasks
 from kafka_classic.client.cluster import Cluster
-from kafka_classic.client.errors import UnknownTopic
 from kafka_classic.client.offsets import LATEST
 
 if TYPE_CHECKING:
@@ -106,12 +105,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster
 
     def _ends(self) -> dict[TopicPartition, int]:
-        try:
-            places = positions.subscribed(self._client(), self._options)
-        except UnknownTopic:
-            if self._options.fail_on_data_loss:
-                raise
-            return {}
+        # One topic that was deleted must not keep the others from being read.
+        places = positions.subscribed(self._client(), self._options, gone_too=not self._options.fail_on_data_loss)
         return positions.latest(self._client(), places)
 
     def _checked(self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

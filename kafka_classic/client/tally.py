@@ -38,6 +38,7 @@ class Tally:
     slowest: int = 0
     delays: int = 0
     damaged: int = 0  # messages in batches whose checksum is wrong
+    broken: list[tuple[int, int]] = field(default_factory=list)  # the first and the last offset of each of these
 
     def add(self, other: Tally) -> None:
         self.count += other.count
@@ -48,6 +49,7 @@ class Tally:
         self.slowest = max(self.slowest, other.slowest)
         self.delays += other.delays
         self.damaged += other.damaged
+        self.broken = sorted([*self.broken, *other.broken])
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"count": self.count, "bytes": self.bytes, "runs": [list(run) for run in self.runs]}

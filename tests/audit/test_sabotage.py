@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from kafka_classic.audit.findings import Cell, Verdict, worst
-from kafka_classic.audit.judge import LOG, PRODUCER
-from kafka_classic.client.spans import Run
-from kafka_classic.records.batch import read_header
+from kafka_classic.audit.judge import LOG, PRODUCER, judge
+from kafka_classic.client.monitoring import Event, Share
+from kafka_classic.client.spans import Run, add_run
+from kafka_classic.records.batch import crc_of, read_header
 from kafka_classic.records.encode import encode_batch
-from tests.audit.worlds import GROUP, WAREHOUSE, CellKey, World, flip, moved_to, with_altered_record
+from tests.audit.worlds import GROUP, WAREHOUSE, WINDOW_MS, CellKey, World, flip, moved_to, with_altered_record
 
 DAMAGE = ("missing", "doubled", "extra", "altered", "disordered", "deleted")
 
@@ -220,6 +222,19 @@ def test_a_world_without_sabotage_is_complete_and_its_contents_were_compared() -
     assert sum(cell.published for cell in cells) == sum(len(made.records) for made in world.made)
 
 
+def test_a_batch_with_a_wrong_checksum_is_named_by_its_offsets() -> None:
+    world = World(5, topics=1, partitions=1, producers=2)
+    made = world.made[3]
+    break_a_batch(world, made.key)
+    (broken,) = [
+        one for one in world.batches_of(made.key) if crc_of(one.data, 0, len(one.data)) != read_header(one.data).crc
+    ]
+    (cell,) = [cell for cell in world.audit() if cell.verdict is Verdict.DAMAGED]
+    (finding,) = cell.tiers[LOG].findings
+    run = broken.run()
+    assert (finding.epoch, finding.first, finding.next) == (-1, run.first_offset, run.last_offset + 1)
+
+
 def test_what_was_deleted_from_the_log_is_unknown_there_and_known_in_the_warehouse() -> None:
     world = World(7, topics=1, partitions=1, producers=1)
     start = 25
@@ -277,3 +292,94 @@ def test_a_member_that_died_between_its_work_and_its_word_leaves_a_doubt_not_a_l
     cells = world.audit()
     assert cells[0].tiers[GROUP].verdict is Verdict.UNKNOWN
     assert worst(cell.tiers[GROUP].verdict for cell in cells[1:]) is Verdict.COMPLETE
+
+
+@pytest.mark.parametrize("start", range(1, 200, 13))
+def test_a_log_that_was_cut_among_the_messages_of_several_producers_shows_no_damage(start: int) -> None:
+    world = World(7, topics=1, partitions=1, producers=3)
+    world.bounds[LOG]["topic-0", 0].begin = start
+    cells = world.audit()
+    told = [cell.tiers[LOG] for cell in cells]
+    assert Verdict.DAMAGED not in {at.verdict for at in told}
+    gone = start - sum(at.expected - at.count for at in told)
+    assert gone == 0
+    assert {at.verdict for at in told if at.count < at.expected} == {Verdict.UNKNOWN}
+
+
+def test_what_is_lost_behind_the_cut_is_missing_whoever_else_wrote_between() -> None:
+    world = World(7, topics=1, partitions=1, producers=3, windows=1)
+    lost = [made for made in world.made if made.producer == 1][-2]
+    world.log["topic-0", 0].remove(lost)
+    world.bounds[LOG]["topic-0", 0].begin = world.made[1].run().first_offset
+    told = {cell.producer: cell.tiers[LOG] for cell in world.audit()}
+    assert (told[1].verdict, told[1].missing) == (Verdict.DAMAGED, len(lost.records))
+    assert Verdict.DAMAGED not in {told[0].verdict, told[2].verdict}
+
+
+@pytest.mark.parametrize("start", range(1, 200, 13))
+def test_a_group_that_began_among_the_messages_of_several_producers_lost_nothing(start: int) -> None:
+    world = World(7, topics=1, partitions=1, producers=3)
+    world.bounds[GROUP]["topic-0", 0].begin = start
+    for partitions in world.group.values():
+        partitions[0] = []
+    for made in world.made:
+        epoch, first, next, low, high = made.run()
+        if high >= start:
+            skipped = max(0, start - low)
+            run = Run(epoch, first + skipped, next, low + skipped, high)
+            add_run(world.group[made.key][0], run)
+    told = [cell.tiers[GROUP] for cell in world.audit()]
+    assert Verdict.DAMAGED not in {at.verdict for at in told}
+    assert sum(at.expected - at.count for at in told) == start
+    assert {at.verdict for at in told if at.count < at.expected} == {Verdict.UNKNOWN}
+
+
+def test_what_a_compacted_topic_replaced_is_not_missing_in_the_warehouse() -> None:
+    world = World(11, topics=1, partitions=1, producers=1)
+    world.bounds[LOG]["topic-0", 0].why = "the topic is compacted"
+    world.bounds[LOG]["topic-0", 0].compacted = True
+    world.log["topic-0", 0].clear()
+    del world.rows["topic-0", 0][3:9]
+    first, *rest = world.audit()
+    assert (first.tiers[WAREHOUSE].verdict, first.tiers[WAREHOUSE].missing) == (Verdict.UNKNOWN, 0)
+    assert "compacted" in first.tiers[WAREHOUSE].why
+    assert {cell.tiers[WAREHOUSE].verdict for cell in rest} == {Verdict.COMPLETE}
+
+
+@pytest.mark.parametrize(("settle_ms", "verdict"), [(10**16, Verdict.UNKNOWN), (0, Verdict.DAMAGED)])
+def test_what_was_sent_with_acks_0_has_time_to_become_visible_too(settle_ms: int, verdict: Verdict) -> None:
+    world = World(12, topics=1, partitions=1, producers=1)
+    lost = world.made[0]
+    world.log["topic-0", 0].remove(lost)
+    for account in world.accounts.values():
+        for share in account.shares.values():
+            share.tally.runs = [run._replace(first_offset=-1, last_offset=-1) for run in share.tally.runs]
+    (dossier,) = world.dossiers()
+    first, *_ = judge(replace(dossier, settle_ms=settle_ms))
+    assert first.tiers[LOG].verdict is verdict
+
+
+def test_a_producer_of_longer_windows_than_others_is_judged_by_its_own() -> None:
+    world = World(13, topics=1, partitions=1, producers=1, windows=6)
+    (dossier,) = world.dossiers()
+    longer = 3 * WINDOW_MS
+    begin = min(event.window for event in dossier.events)
+    begin -= begin % longer
+    assert begin % longer == 0
+    merged: dict[int, Event] = {}
+    for event in dossier.events:
+        window = event.window - event.window % longer
+        known = merged.setdefault(window, replace(event, window=window, window_ms=longer, shares=[]))
+        known.shares = [_sum([*known.shares, *event.shares])]
+    cells = judge(replace(dossier, events=list(merged.values())))
+    assert [cell.window for cell in cells] == sorted(merged)
+    assert {cell.verdict for cell in cells} == {Verdict.COMPLETE}
+    assert sum(cell.tiers[LOG].count for cell in cells) == sum(cell.published for cell in cells)
+    assert all(cell.tiers[WAREHOUSE].compared for cell in cells)
+
+
+def _sum(shares: list[Share]) -> Share:
+    whole = Share(0, 0)
+    for share in shares:
+        whole.tally.add(share.tally)
+    return whole

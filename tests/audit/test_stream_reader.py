@@ -160,6 +160,21 @@ def test_a_topic_that_was_made_anew_is_a_loss_and_nothing_is_read_twice(
     assert make(topic, failOnDataLoss="false").latestOffset(start, ALL) == start
 
 
+def test_a_topic_that_was_deleted_keeps_nobody_from_reading_the_others_where_losses_are_let_pass(
+    make: Make, cluster: Cluster, kafka_bootstrap: str
+) -> None:
+    stays, goes = new_topic(cluster), new_topic(cluster)
+    fill(kafka_bootstrap, stays, 0, numbers(0, 20))
+    start = {stays: {"0": 5}, goes: {"0": 0}}
+    delete_topics(cluster, [goes])
+    with pytest.raises(UnknownTopic, match=f"there is no topic '{goes}'"):
+        make(f"{stays},{goes}").latestOffset(start, ALL)
+    reader = make(f"{stays},{goes}", failOnDataLoss="false")
+    end = reader.latestOffset(start, ALL)
+    assert end == {stays: {"0": 20}, goes: {"0": 0}}
+    assert read(reader, start, end) == list(range(5, 20))
+
+
 def test_topics_that_come_to_match_a_pattern_are_read_too(make: Make, cluster: Cluster, kafka_bootstrap: str) -> None:
     first = new_topic(cluster)
     options = {

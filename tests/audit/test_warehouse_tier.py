@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from kafka_classic.audit.warehouse_tier import committed_files, loaded, topic_of
 
 
@@ -37,6 +39,18 @@ def test_a_load_has_come_as_far_as_its_last_committed_batch(tmp_path: Path) -> N
     assert loaded(tmp_path / "nothing") == {}
 
 
+@pytest.mark.parametrize("topic", ["conf", "batchWatermarkMs", "2024"])
+def test_a_topic_may_be_called_as_spark_calls_its_own_settings(tmp_path: Path, topic: str) -> None:
+    for folder, text in (
+        ("offsets", f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"{topic}":{{"0":7}}}}'),
+        ("commits", "v1"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0").write_text(text)
+    assert {at: bounds.end for at, bounds in loaded(tmp_path).items()} == {(topic, 0): 7}
+
+
 def test_a_topic_is_told_by_its_folder_however_it_is_written() -> None:
     assert topic_of(Path("/w/topic=page%3Aviews/date=2026-01-01/hour=3/part-0.parquet")) == "page:views"
     assert topic_of(Path("/w/topic=2024/date=2026-01-01/hour=3/part-0.parquet")) == "2024"
+    assert topic_of(Path("/data/topic=all/w/topic=views/date=2026-01-01/hour=3/part-0.parquet")) == "views"

@@ -17,6 +17,7 @@ import kafka_classic
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"kafka_classic": "kafka_classic", "zk": "kafka_classic/zk", "consumer": "kafka_classic/consumer"}
 FOLDERS |= {"audit": "kafka_classic/audit", "notebooks": "kafka_classic/notebooks"}
+FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafka_classic.py")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "pyspark_kafka_classic.py"):
+    for name in FILES:
         shutil.copy(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("wheel")
     build = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1])"
@@ -60,6 +61,11 @@ def test_the_wheel_installs_nothing_else_at_the_top_level_but_the_name_that_spar
 
 def test_the_wheel_carries_its_licence(wheel: set[str]) -> None:
     assert any(name.endswith("LICENSE") for name in wheel)
+
+
+def test_the_images_are_built_from_all_that_the_wheel_is() -> None:
+    told = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {*FOLDERS, *FILES} <= {line.removeprefix("!") for line in told if line.startswith("!")}
 
 
 def test_the_tests_import_what_was_installed_and_not_the_sources() -> None:

@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_classic import Producer
+from kafka_classic.audit import pipeline
 from kafka_classic.audit.findings import Cell, Verdict
 from kafka_classic.audit.judge import LOG, PRODUCER
 from kafka_classic.audit.load import Load
@@ -176,6 +177,59 @@ def test_what_is_done_to_a_brokers_files_is_found_with_count_and_window(
     assert {cell.verdict for cell in found.cells if cell.topic == "whole"} == {Verdict.COMPLETE}
     assert found.exit_code == 1
     assert ask(spark, local, "cut").exit_code == 2
+
+
+def test_what_a_broker_compressed_anew_is_not_altered_and_what_was_altered_then_is(
+    spark: SparkSession, local: LocalCluster
+) -> None:
+    with Cluster(local.bootstrap) as client:
+        create_topics(client, [NewTopic("squeezed", 2, 1, {"compression.type": "gzip"})])
+    fill(local, "squeezed")
+    found = ask(spark, local, "squeezed")
+    assert found.verdict is Verdict.COMPLETE, "\n".join(details(found.cells))
+    assert all(cell.tiers[LOG].compared for cell in found.cells)
+
+    def change(batches: list[bytes]) -> list[bytes]:
+        import random
+
+        return [*batches[:8], with_altered_record(batches[8], random.Random(1))]
+
+    edit(local, "squeezed", 0, change)
+    found = ask(spark, local, "squeezed")
+    assert [at(found, "squeezed", window).tiers[LOG].altered for window in range(3)] == [0, 0, 1]
+
+
+def test_what_is_deleted_while_the_audit_counts_is_not_missing(
+    spark: SparkSession, local: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(local, "ageing")
+    fill(local, "ageing")
+    plan = pipeline._slices
+
+    def plan_and_delete(bounds: Any, tasks: int) -> Any:
+        with Cluster(local.bootstrap) as client:
+            delete_records(client, {("ageing", 1): 40})
+        return plan(bounds, tasks)
+
+    monkeypatch.setattr(pipeline, "_slices", plan_and_delete)
+    told = [cell.tiers[LOG] for cell in ask(spark, local, "ageing").cells]
+    assert [(one.verdict, one.deleted, one.missing) for one in told] == [
+        *((Verdict.UNKNOWN, 30, 0), (Verdict.UNKNOWN, 10, 0), (Verdict.COMPLETE, 0, 0))
+    ]
+
+
+def test_producers_with_windows_of_other_lengths_do_not_disturb_each_other(
+    spark: SparkSession, local: LocalCluster
+) -> None:
+    for topic in ("minutes", "seconds"):
+        create(local, topic)
+    for topic, window_ms in (("minutes", MINUTE), ("minutes", 2 * MINUTE), ("seconds", 1000)):
+        with Producer(local.bootstrap, audit=True, audit_window_ms=window_ms) as producer:
+            for number in range(60):
+                producer.send(topic, b"x", timestamp=BEGIN + number * 3000)
+    found = ask(spark, local, "minutes", "seconds")
+    assert found.verdict is Verdict.COMPLETE, "\n".join(details(found.cells))
+    assert sum(cell.tiers[LOG].count for cell in found.cells) == 180
 
 
 def test_what_acks_1_acknowledged_and_a_dead_leader_lost_is_missing(spark: SparkSession, local: LocalCluster) -> None:

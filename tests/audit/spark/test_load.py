@@ -59,6 +59,23 @@ def test_topics_are_loaded_once_by_topic_date_and_hour_and_read_by_the_commit_lo
     }
 
 
+def test_hours_are_those_of_utc_in_a_session_of_any_time_zone(
+    spark: SparkSession, kafka_bootstrap: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    topic = new_topic(cluster)
+    for start in (START, 0):
+        fill(kafka_bootstrap, topic, 0, numbers(0, 1), start)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # five hours and a half away
+    try:
+        with Load.start(spark, kafka_bootstrap, [topic], tmp_path, once=True) as load:
+            list(load.batches())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    folders = {f"{path.parents[1].name}/{path.parent.name}" for path in tmp_path.rglob("part-*.parquet")}
+    assert folders == {"date=2023-11-14/hour=22", "date=1970-01-01/hour=0"}
+
+
 def test_a_load_that_finds_records_deleted_says_which_and_goes_on_when_told_to(
     spark: SparkSession, kafka_bootstrap: str, cluster: Cluster, tmp_path: Path
 ) -> None:

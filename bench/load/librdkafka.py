@@ -1,15 +1,16 @@
 """librdkafka as the load: the C library that confluent-kafka brings, called without its Python layer where that limits.
 
 `Producer.produce` and `Consumer.consume` cost more Python a message than the broker spends on it. Here one call of
-`rd_kafka_produce_batch` takes a thousand messages, and one of `rd_kafka_consume_callback` gives ten thousand to a
+`rd_kafka_produce_batch` takes a thousand messages, and one of `rd_kafka_consume_callback_queue` gives ten thousand to a
 function of C that only looks at them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -68,14 +69,22 @@ class Client:
 
 
 class Producer(Client):
-    """Sends equal messages to partition 0."""
+    """Sends the same messages again and again, `a_call` of them to each of its partitions in turn."""
 
-    def __init__(self, settings: dict[str, Any], topic: str, value: bytes) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        *values: bytes,
+        partitions: Sequence[int] = (0,),
+        a_call: int = A_CALL,
+    ) -> None:
         super().__init__(settings, topic)
-        self._value = ctypes.create_string_buffer(value, len(value))
-        self._messages = (Message * A_CALL)()
-        for message in self._messages:
-            message.payload = ctypes.cast(self._value, c_void_p)
+        self._partitions = itertools.cycle(partitions)
+        self._values = [ctypes.create_string_buffer(value, len(value)) for value in values]
+        self._messages = (Message * a_call)()
+        for message, value in zip(self._messages, itertools.cycle(self._values), strict=False):
+            message.payload = ctypes.cast(value, c_void_p)
             message.len = len(value)
 
     def produce(self, count: int) -> None:
@@ -83,29 +92,36 @@ class Producer(Client):
         lib = self._lib
         queued = 0
         while queued < count:
+            some = min(len(self._messages), count - queued)
             queued += lib.rd_kafka_produce_batch(
-                self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, count - queued)
+                self._topic, next(self._partitions), COPY | BLOCK, self._messages, some
             )
         if lib.rd_kafka_flush(self._handle, 120_000):
             raise TimeoutError(f"librdkafka still holds {lib.rd_kafka_outq_len(self._handle)} messages")
 
 
 class Consumer(Client):
-    """Reads partition 0 from its start."""
+    """Reads partitions from their start, once it is asked to: nothing is in its queue before the first consume()."""
 
     kind = CONSUMER
 
-    def __init__(self, settings: dict[str, Any], topic: str) -> None:
+    def __init__(self, settings: dict[str, Any], topic: str, *, partitions: Sequence[int] = (0,)) -> None:
         super().__init__({**settings, "consume.callback.max.messages": A_READ}, topic)
-        self._lib.rd_kafka_consume_start(self._topic, 0, 0)
+        self._partitions = partitions
+        self._started = False
+        self._queue = self._lib.rd_kafka_queue_new(self._handle)
         self._look = ctypes.cast(self._lib.rd_kafka_message_status, c_void_p)
 
     def consume(self, count: int) -> int:
         """Read at least so many messages; returns how many."""
+        if not self._started:
+            self._started = True
+            for partition in self._partitions:
+                self._lib.rd_kafka_consume_start_queue(self._topic, partition, 0, self._queue)
         got = 0
         deadline = time.monotonic() + 60
         while got < count:
-            got += self._lib.rd_kafka_consume_callback(self._topic, 0, 1000, self._look, None)
+            got += self._lib.rd_kafka_consume_callback_queue(self._queue, 1000, self._look, None)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"librdkafka has read only {got} of {count} messages after 60 s")
         return got
@@ -113,7 +129,10 @@ class Consumer(Client):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lib.rd_kafka_consume_stop(self._topic, 0)
+        if self._started:
+            for partition in self._partitions:
+                self._lib.rd_kafka_consume_stop(self._topic, partition)
+        self._lib.rd_kafka_queue_destroy(self._queue)
         super().__exit__(kind, error, trace)
 
 
@@ -154,7 +173,10 @@ def _library() -> Any:
     lib.rd_kafka_outq_len.argtypes = (c_void_p,)
     lib.rd_kafka_topic_destroy.argtypes = (c_void_p,)
     lib.rd_kafka_destroy.argtypes = (c_void_p,)
-    lib.rd_kafka_consume_start.argtypes = (c_void_p, c_int32, c_int64)
+    lib.rd_kafka_queue_new.restype = c_void_p
+    lib.rd_kafka_queue_new.argtypes = (c_void_p,)
+    lib.rd_kafka_queue_destroy.argtypes = (c_void_p,)
+    lib.rd_kafka_consume_start_queue.argtypes = (c_void_p, c_int32, c_int64, c_void_p)
     lib.rd_kafka_consume_stop.argtypes = (c_void_p, c_int32)
-    lib.rd_kafka_consume_callback.argtypes = (c_void_p, c_int32, c_int, c_void_p, c_void_p)
+    lib.rd_kafka_consume_callback_queue.argtypes = (c_void_p, c_int, c_void_p, c_void_p)
     return lib

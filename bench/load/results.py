@@ -1,18 +1,22 @@
-"""What an experiment gave, as JSON lines: every run of it, processor time of servers and clients apart, ratios to the peers.
+"""What an experiment gave, as JSON lines: every run, processor time of servers and clients apart, ratios to the peers.
 
-One line is one *case* of an experiment for one *subject*: `produce`, batch 50, RabbitMQ. All lines of one run of a program
-bear the same `run`, and a ratio is only ever taken within a run: machines differ, and so do hours.
+One line is one *case* of an experiment for one *subject*: `produce`, batch 50, RabbitMQ. All lines of one run of a
+program bear the same `run`, and a ratio is only ever taken within a run: machines differ, and so do hours.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import statistics
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from bench.load.machine import describe
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -37,7 +41,7 @@ class Line:
 
     @property
     def median(self) -> float:
-        return statistics.median(self.runs)
+        return median(self.runs)
 
     @property
     def reached(self) -> bool | None:
@@ -46,10 +50,27 @@ class Line:
         return self.median >= self.goal if self.more_is_better else self.median <= self.goal
 
 
+def row(experiment: str, name: str, figure: float, unit: str, subject: str = "kafka-classic") -> Line:
+    """A figure of a program that takes one of each: its unit says whether more is better."""
+    more_is_better = "/s" in unit or "a second" in unit
+    return Line(experiment, subject, {"case": name.strip()}, unit, [figure], more_is_better)
+
+
 def ratios(line: Line, others: Iterable[Line]) -> dict[str, float]:
     """How many times as much as each other subject in the same case, by their medians."""
     same = (o for o in others if (o.experiment, o.case) == (line.experiment, line.case) and o.subject != line.subject)
     return {other.subject: line.median / other.median for other in same if other.median}
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Let a program's user say where its lines go; else to a file of the program's own, which git does not track."""
+    own = RESULTS / f"{Path(sys.argv[0]).stem}.jsonl"
+    parser.add_argument("--results", type=Path, metavar="FILE", default=own, help="append what was measured here")
+
+
+def keep_run(lines: list[Line], options: argparse.Namespace) -> None:
+    """Append the lines of a program's run, with the machine, and whether it was the quick form."""
+    keep(lines, {**describe(), "quick": bool(getattr(options, "quick", False))}, options.results)
 
 
 def keep(lines: list[Line], machine: dict[str, Any], path: Path) -> None:
@@ -57,10 +78,18 @@ def keep(lines: list[Line], machine: dict[str, Any], path: Path) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
-        for line in lines:
-            about = {"median": line.median, "low": min(line.runs), "high": max(line.runs), "reached": line.reached}
-            whole = {"run": now, **asdict(line), **about, "ratio": ratios(line, lines), "machine": machine}
-            file.write(json.dumps(whole) + "\n")
+        file.writelines(json.dumps({"run": now, **whole(line, lines), "machine": machine}) + "\n" for line in lines)
+
+
+def whole(line: Line, others: Iterable[Line]) -> dict[str, Any]:
+    """A line with what follows from it."""
+    about = {"median": line.median, "low": min(line.runs), "high": max(line.runs), "reached": line.reached}
+    return {**asdict(line), **about, "ratio": ratios(line, others)}
+
+
+def text(lines: list[Line]) -> str:
+    """The lines of this run, to print."""
+    return "\n".join(json.dumps(whole(line, lines)) for line in lines)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

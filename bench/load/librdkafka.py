@@ -1,16 +1,15 @@
 """librdkafka as the load: the C library that confluent-kafka brings, called without its Python layer where that limits.
 
 `Producer.produce` and `Consumer.consume` cost more Python a message than the broker spends on it. Here one call of
-`rd_kafka_produce_batch` takes a thousand messages, and one of `rd_kafka_consume_callback_queue` gives ten thousand to a
+`rd_kafka_produce_batch` takes a thousand messages, and one of `rd_kafka_consume_callback` gives ten thousand to a
 function of C that only looks at them.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -69,22 +68,14 @@ class Client:
 
 
 class Producer(Client):
-    """Sends the same messages again and again, `a_call` of them to each of its partitions in turn."""
+    """Sends equal messages to partition 0."""
 
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        topic: str,
-        *values: bytes,
-        partitions: Sequence[int] = (0,),
-        a_call: int = A_CALL,
-    ) -> None:
+    def __init__(self, settings: dict[str, Any], topic: str, value: bytes) -> None:
         super().__init__(settings, topic)
-        self._partitions = itertools.cycle(partitions)
-        self._values = [ctypes.create_string_buffer(value, len(value)) for value in values]
-        self._messages = (Message * a_call)()
-        for message, value in zip(self._messages, itertools.cycle(self._values), strict=False):
-            message.payload = ctypes.cast(value, c_void_p)
+        self._value = ctypes.create_string_buffer(value, len(value))
+        self._messages = (Message * A_CALL)()
+        for message in self._messages:
+            message.payload = ctypes.cast(self._value, c_void_p)
             message.len = len(value)
 
     def produce(self, count: int) -> None:
@@ -92,36 +83,29 @@ class Producer(Client):
         lib = self._lib
         queued = 0
         while queued < count:
-            some = min(len(self._messages), count - queued)
             queued += lib.rd_kafka_produce_batch(
-                self._topic, next(self._partitions), COPY | BLOCK, self._messages, some
+                self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, count - queued)
             )
         if lib.rd_kafka_flush(self._handle, 120_000):
             raise TimeoutError(f"librdkafka still holds {lib.rd_kafka_outq_len(self._handle)} messages")
 
 
 class Consumer(Client):
-    """Reads partitions from their start, once it is asked to: nothing is in its queue before the first consume()."""
+    """Reads partition 0 from its start."""
 
     kind = CONSUMER
 
-    def __init__(self, settings: dict[str, Any], topic: str, *, partitions: Sequence[int] = (0,)) -> None:
+    def __init__(self, settings: dict[str, Any], topic: str) -> None:
         super().__init__({**settings, "consume.callback.max.messages": A_READ}, topic)
-        self._partitions = partitions
-        self._started = False
-        self._queue = self._lib.rd_kafka_queue_new(self._handle)
+        self._lib.rd_kafka_consume_start(self._topic, 0, 0)
         self._look = ctypes.cast(self._lib.rd_kafka_message_status, c_void_p)
 
     def consume(self, count: int) -> int:
         """Read at least so many messages; returns how many."""
-        if not self._started:
-            self._started = True
-            for partition in self._partitions:
-                self._lib.rd_kafka_consume_start_queue(self._topic, partition, 0, self._queue)
         got = 0
         deadline = time.monotonic() + 60
         while got < count:
-            got += self._lib.rd_kafka_consume_callback_queue(self._queue, 1000, self._look, None)
+            got += self._lib.rd_kafka_consume_callback(self._topic, 0, 1000, self._look, None)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"librdkafka has read only {got} of {count} messages after 60 s")
         return got
@@ -129,10 +113,7 @@ class Consumer(Client):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._started:
-            for partition in self._partitions:
-                self._lib.rd_kafka_consume_stop(self._topic, partition)
-        self._lib.rd_kafka_queue_destroy(self._queue)
+        self._lib.rd_kafka_consume_stop(self._topic, 0)
         super().__exit__(kind, error, trace)
 
 
@@ -173,10 +154,7 @@ def _library() -> Any:
     lib.rd_kafka_outq_len.argtypes = (c_void_p,)
     lib.rd_kafka_topic_destroy.argtypes = (c_void_p,)
     lib.rd_kafka_destroy.argtypes = (c_void_p,)
-    lib.rd_kafka_queue_new.restype = c_void_p
-    lib.rd_kafka_queue_new.argtypes = (c_void_p,)
-    lib.rd_kafka_queue_destroy.argtypes = (c_void_p,)
-    lib.rd_kafka_consume_start_queue.argtypes = (c_void_p, c_int32, c_int64, c_void_p)
+    lib.rd_kafka_consume_start.argtypes = (c_void_p, c_int32, c_int64)
     lib.rd_kafka_consume_stop.argtypes = (c_void_p, c_int32)
-    lib.rd_kafka_consume_callback_queue.argtypes = (c_void_p, c_int, c_void_p, c_void_p)
+    lib.rd_kafka_consume_callback.argtypes = (c_void_p, c_int32, c_int, c_void_p, c_void_p)
     return lib

@@ -21,6 +21,8 @@ from bench.load.machine import describe
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 Case = dict[str, str | int | float]
+# What every kept line has, and who reads one relies on.
+NEEDED = {"run", "experiment", "subject", "case", "unit", "runs", "more_is_better", "median", "low", "high", "machine"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,32 @@ def text(lines: list[Line]) -> str:
     return "\n".join(json.dumps(whole(line, lines)) for line in lines)
 
 
+class NotResults(ValueError):
+    """A file that is not there, holds something else than such lines, or has not the run that was asked for."""
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """The lines of a file, oldest run first."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    try:
+        found = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise NotResults(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise NotResults(f"{path}: not JSON lines ({error})") from None
+    if not found:
+        raise NotResults(f"{path}: no lines")
+    for number, line in enumerate(found, 1):
+        if not isinstance(line, dict) or not line.keys() >= NEEDED:
+            raise NotResults(f"{path}, line {number}: not a line of results, which have {', '.join(sorted(NEEDED))}")
+    return found
+
+
+def read_run(name: str) -> list[dict[str, Any]]:
+    """The lines of one run: of the last in FILE, or of RUN in FILE@RUN, which may be told by its beginning."""
+    path, _, wanted = (name, "", "") if Path(name).exists() else name.partition("@")
+    lines = read(Path(path))
+    runs = list(dict.fromkeys(line["run"] for line in lines))
+    fitting = [run for run in runs if run.startswith(wanted)]
+    if not fitting:
+        raise NotResults(f"{path}: no run {wanted}; there are {', '.join(runs)}")
+    return [line for line in lines if line["run"] == fitting[-1]]

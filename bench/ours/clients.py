@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TypeVar
 
-from bench.load.librdkafka import Client, Consumer, Producer
+from bench.load.librdkafka import Client
 from bench.load.measure import Meter, Sample, lines_of
 from bench.load.producing import MESSAGE, LostMessages
 from bench.load.results import Case, Line
 from bench.load.setting import LIBRDKAFKA, RATE, Setting
+from bench.load.spread import SpreadConsumer, SpreadProducer
 from bench.load.target import Target
 
 COUNTS = (1, 4, 16, 64)
@@ -57,8 +58,7 @@ def write(target: Target, topic: str, clients: int, messages: int) -> Sample:
     value = os.urandom(MESSAGE)
     with ExitStack() as stack:
         producers = [
-            stack.enter_context(Producer(settings, topic, value, partitions=share, a_call=A_CALL))
-            for share in shares(clients)
+            stack.enter_context(SpreadProducer(settings, topic, [value], share, A_CALL)) for share in shares(clients)
         ]
         warm = A_CALL * PARTITIONS  # each has its connection then, and every partition a message
         at_once(target, producers, lambda producer: producer.produce(warm // clients))
@@ -76,7 +76,7 @@ def drain(target: Target, topic: str, clients: int, messages: int) -> Sample:
         "fetch.queue.backoff.ms": 0,
     }
     with ExitStack() as stack:
-        consumers = [stack.enter_context(Consumer(settings, topic, partitions=share)) for share in shares(clients)]
+        consumers = [stack.enter_context(SpreadConsumer(settings, topic, share)) for share in shares(clients)]
         meter = at_once(target, consumers, lambda consumer: consumer.consume(messages // clients))
     return meter.sample({"rate": messages / meter.wall_s}, messages)
 

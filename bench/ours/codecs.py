@@ -10,11 +10,12 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from bench.load import librdkafka, own
+from bench.load import own
 from bench.load.measure import Goal, Meter, Sample, lines_of
 from bench.load.producing import LostMessages
 from bench.load.results import Case, Line
 from bench.load.setting import LIBRDKAFKA, OWN, RATE, Setting
+from bench.load.spread import SpreadConsumer, SpreadProducer
 from bench.load.target import Target
 from kafka_classic import Producer
 
@@ -73,7 +74,7 @@ def write(target: Target, topic: str, codec: str, messages: int, values: list[by
         "queue.buffering.max.messages": 1_000_000,
         "queue.buffering.max.kbytes": 1 << 18,
     }
-    with librdkafka.Producer(settings, topic, *values, a_call=LINES) as producer:
+    with SpreadProducer(settings, topic, values, a_call=LINES) as producer:
         producer.produce(LINES)
         with target.meter() as meter:
             producer.produce(messages - LINES)
@@ -104,7 +105,7 @@ def written(target: Target, topic: str, messages: int, meter: Meter) -> Sample:
 
 def drain(target: Target, topic: str, messages: int) -> Sample:
     settings = {"bootstrap.servers": target.bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
-    with librdkafka.Consumer({**settings, "fetch.queue.backoff.ms": 0}, topic) as consumer, target.meter() as meter:
+    with SpreadConsumer({**settings, "fetch.queue.backoff.ms": 0}, topic) as consumer, target.meter() as meter:
         consumer.consume(messages)
     return meter.sample({"rate": messages / meter.wall_s}, messages)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from bench.load.librdkafka import Consumer, Producer
 from bench.load.measure import Sample, lines_of
 from bench.load.producing import MESSAGE, LostMessages
 from bench.load.results import Case, Line
 from bench.load.setting import LIBRDKAFKA, RATE, Setting
+from bench.load.spread import SpreadConsumer, SpreadProducer
 from bench.load.target import Target
 
 COUNTS = (1, 10, 100, 1000)
@@ -38,8 +38,7 @@ def run(setting: Setting) -> Iterator[Line]:
 
 def write(target: Target, topic: str, partitions: int, messages: int) -> Sample:
     settings = {"bootstrap.servers": target.bootstrap, "acks": 1, **QUEUES}
-    everywhere = range(partitions)
-    with Producer(settings, topic, os.urandom(MESSAGE), partitions=everywhere, a_call=A_CALL) as producer:
+    with SpreadProducer(settings, topic, [os.urandom(MESSAGE)], range(partitions), A_CALL) as producer:
         producer.produce(A_CALL)
         with target.meter() as meter:
             producer.produce(messages - A_CALL)
@@ -50,6 +49,6 @@ def write(target: Target, topic: str, partitions: int, messages: int) -> Sample:
 
 def drain(target: Target, topic: str, partitions: int, messages: int) -> Sample:
     settings = {"bootstrap.servers": target.bootstrap, **READS}
-    with Consumer(settings, topic, partitions=range(partitions)) as consumer, target.meter() as meter:
+    with SpreadConsumer(settings, topic, range(partitions)) as consumer, target.meter() as meter:
         consumer.consume(messages)
     return meter.sample({"rate": messages / meter.wall_s}, messages)

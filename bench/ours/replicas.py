@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Iterator
 
-from bench.load.librdkafka import Producer
 from bench.load.measure import Goal, Sample, lines_of
 from bench.load.producing import MESSAGE
 from bench.load.results import Case, Line
 from bench.load.setting import LIBRDKAFKA, Setting
+from bench.load.spread import SpreadProducer
 from bench.load.target import Target
 
 PARTITIONS = 3
@@ -42,7 +42,7 @@ def write(target: Target, replicas: int, acks: str, messages: int) -> Sample:
     a_call = 1000
     with (
         target.topic(PARTITIONS, replicas=replicas) as topic,
-        Producer(settings, topic, os.urandom(MESSAGE), partitions=range(PARTITIONS), a_call=a_call) as producer,
+        SpreadProducer(settings, topic, [os.urandom(MESSAGE)], range(PARTITIONS), a_call) as producer,
     ):
         producer.produce(PARTITIONS * a_call)
         whole = messages + PARTITIONS * a_call

@@ -157,7 +157,7 @@ def main() -> None:
         rows = list(latency(Path(folder), 2 * size))
         rows += passes(Path(folder), size)
         rows += memory(Path(folder), size)
-    results.keep_run([results.row("compaction", *row) for row in rows], options)
+    results.keep_run(results.rows("compaction", rows), options)
     if options.json:
         for name, figure, unit in rows:
             print(json.dumps({"case": name.strip(), "figure": figure, "unit": unit}, ensure_ascii=False))

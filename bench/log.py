@@ -176,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         rows = run(options.quick, Path(folder))
-    results.keep_run([results.row("log", *row) for row in rows], options)
+    results.keep_run(results.rows("log", rows), options)
     if options.json:
         for name, figure, unit in rows:
             print(json.dumps({"case": name.strip(), "figure": figure, "unit": unit}, ensure_ascii=False))

@@ -55,7 +55,17 @@ class Line:
 def row(experiment: str, name: str, figure: float, unit: str, subject: str = "kafka-classic") -> Line:
     """A figure of a program that takes one of each: its unit says whether more is better."""
     more_is_better = "/s" in unit or "a second" in unit
-    return Line(experiment, subject, {"case": name.strip()}, unit, [figure], more_is_better)
+    return Line(experiment, subject, {"case": name}, unit, [figure], more_is_better)
+
+
+def rows(experiment: str, table: Iterable[tuple[str, float, str]]) -> list[Line]:
+    """The rows of a table, name, figure and unit; one that is indented belongs to the last that is not."""
+    found, above = [], ""
+    for name, figure, unit in table:
+        indented = name.startswith(" ")
+        above = above if indented else name
+        found.append(row(experiment, f"{above}: {name.strip()}" if indented else name, figure, unit))
+    return found
 
 
 def ratios(line: Line, others: Iterable[Line]) -> dict[str, float]:
@@ -67,7 +77,9 @@ def ratios(line: Line, others: Iterable[Line]) -> dict[str, float]:
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Let a program's user say where its lines go; else to a file of the program's own, which git does not track."""
     own = RESULTS / f"{Path(sys.argv[0]).stem}.jsonl"
-    parser.add_argument("--results", type=Path, metavar="FILE", default=own, help="append what was measured here")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", default=own, help="append JSON lines here, else to bench/results"
+    )
 
 
 def keep_run(lines: list[Line], options: argparse.Namespace) -> None:

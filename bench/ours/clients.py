@@ -26,7 +26,7 @@ C = TypeVar("C", bound=Client)
 
 
 def run(setting: Setting) -> Iterator[Line]:
-    messages = setting.pick(4_096_000, 819_200)  # a whole number of calls to every partition
+    messages = setting.pick(4_096_000, 409_600)  # a whole number of calls to every partition
     with setting.servers() as target:
         read: dict[int, list[Sample]] = {count: [] for count in COUNTS}
 

@@ -64,6 +64,13 @@ def test_a_programs_run_says_whether_it_was_the_quick_form(tmp_path: Path) -> No
     assert read(path)[0]["machine"].keys() >= MACHINE.keys()
 
 
+def test_an_indented_row_is_named_after_the_one_above_it() -> None:
+    table = [("one", 1.0, "µs"), ("  bytes", 2.0, "MB/s of CPU"), ("other", 3.0, "µs"), ("  bytes", 4.0, "MB/s of CPU")]
+    found = results.rows("log", table)
+    assert [line.case["case"] for line in found] == ["one", "one: bytes", "other", "other: bytes"]
+    assert [line.more_is_better for line in found] == [False, True, False, True]
+
+
 def _with_run(path: Path, run: str) -> None:
     lines = read(path)
     lines[-1]["run"] = run

@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table
 
+from bench.load import results
 from bench.load.machine import describe
 from bench.load.target import broker
 from kafka_classic import Producer
@@ -207,6 +208,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=100_000_000, help="of the largest case, in the long form")
     parser.add_argument("--master", default="local[*]", help="Spark's master")
     parser.add_argument("--dir", type=Path, help="put the broker's data under this folder")
+    results.add_option(parser)
     options = parser.parse_args()
     if options.quick:
         cases = [Case(1_000_000, 1, 10), Case(4_000_000, 1, 10), Case(4_000_000, 1, 100), Case(4_000_000, 4, 10)]
@@ -234,6 +236,9 @@ def main() -> int:
                 f"{one.peak_mb:,.0f}",
                 f"{one.cells:,}",
             )
+    lines = [results.row("audit", f"producer, {name[:-3]}", us, "µs of CPU") for name, us in cost.items()]
+    lines += [results.Line("audit", "kafka-classic", {**one.case._asdict()}, "messages/s", [one.rate]) for one in rows]
+    results.keep_run(lines, options)
     if options.json:
         print(json.dumps({**cost, "machine": describe()}))
         for one in rows:

@@ -14,10 +14,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
 
-from bench.load import fetching, producing, standing
+from bench.load import fetching, producing, results, standing
 from bench.load.machine import CLIENT_CORE, describe, on_cores, prefer, yardstick_us
 from bench.load.measure import Outcome
-from bench.load.report import keep, lines, show
+from bench.load.report import show
 from bench.load.target import broker
 
 CASES = (*standing.CASES[:1], *producing.CASES, *fetching.CASES, *standing.CASES[1:])
@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, help="so many runs of each case; the median is shown")
     parser.add_argument("--dir", type=Path, help="put the broker's data under this folder")
     parser.add_argument("--nice", type=int, default=0, help="priority on a shared machine; below 0 needs root")
+    results.add_option(parser)
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.only or case.name in options.only]
     machine = describe()
@@ -44,12 +45,13 @@ def main() -> int:
             with progress.status(case.title):
                 runs = [case.run(target) for _ in range(options.repeat or case.repeats)]
                 outcomes.append(Outcome(case, runs, yardstick_us()))
-    text = lines(outcomes, machine)
+    lines = [line for outcome in outcomes for line in outcome.lines()]
+    results.keep_run(lines, options)
     if options.json:
-        print("\n".join(text))
+        print(results.text(lines))
     else:
         show(outcomes, machine, Console(width=None if sys.stdout.isatty() else 140))
-    progress.print(f"[dim]every run is in {keep(text)}[/dim]")
+    progress.print(f"[dim]every run is in {options.results}[/dim]")
     return 0
 
 

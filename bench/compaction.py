@@ -27,7 +27,7 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.load import sockets
+from bench.load import results, sockets
 from bench.load.frames import produce_frame
 from bench.load.producing import CLASSIC
 from kafka_classic.log.checkpoint import read_checkpoint
@@ -150,12 +150,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller logs")
     parser.add_argument("--json", action="store_true", help="print JSON lines in place of the table")
     parser.add_argument("--dir", type=Path, help="make the logs under this folder")
+    results.add_option(parser)
     options = parser.parse_args()
     size = 16 if options.quick else 128
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         rows = list(latency(Path(folder), 2 * size))
         rows += passes(Path(folder), size)
         rows += memory(Path(folder), size)
+    results.keep_run(results.rows("compaction", rows), options)
     if options.json:
         for name, figure, unit in rows:
             print(json.dumps({"case": name.strip(), "figure": figure, "unit": unit}, ensure_ascii=False))

@@ -16,17 +16,19 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
+from bench.load import own, results
 from kafka_classic.client import admin, simple
 from kafka_classic.client.cluster import Cluster
-from kafka_classic.consumer import ConsumerSettings, Hands, MessageStream
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.encode import NewRecord
 from kafka_classic.testing.cluster import LocalCluster
@@ -35,31 +37,10 @@ SIZE = 200
 IN_A_BATCH = 1000
 
 
-class NoOffsets:
-    """Keeps no offsets: what is measured is the way of a message."""
-
-    def fetch(self, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        return dict.fromkeys(partitions, 0)
-
-    resume = fetch
-
-    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        pass
-
-
 def by_a_stream(bootstrap: str, topic: str, count: int) -> None:
     """Ours, as an application has it: a stream that the hands fill."""
-    stream = MessageStream(timeout=60.0)
-    with Cluster(bootstrap) as cluster:
-        hands = Hands(cluster, [stream], NoOffsets(), ConsumerSettings.load({}))
-        try:
-            hands.start({(topic, 0): 0})
-            for message in stream:
-                count -= message.value is not None
-                if not count:
-                    break
-        finally:
-            hands.close()
+    with own.stream_of(bootstrap, topic) as stream:
+        own.take(stream, count)
 
 
 def by_kafka_python(bootstrap: str, topic: str, count: int) -> None:
@@ -122,8 +103,8 @@ def fill(cluster: Cluster, topic: str, case: Case, count: int) -> None:
         simple.produce(cluster, topic, 0, batch, codec=case.codec, batch_bytes=1 << 20)
 
 
-def measure(bootstrap: str, topic: str, count: int, repeats: int) -> dict[str, dict[str, float]]:
-    """Messages a second by the clock and by the processor, of each reader."""
+def measure(bootstrap: str, topic: str, count: int, repeats: int) -> list[results.Line]:
+    """Messages a second by the clock, and microseconds of the processor, of each reader."""
     wall: dict[str, list[float]] = {name: [] for name in READERS}
     cpu: dict[str, list[float]] = {name: [] for name in READERS}
     for _ in range(repeats):
@@ -131,14 +112,16 @@ def measure(bootstrap: str, topic: str, count: int, repeats: int) -> dict[str, d
             began, used = time.perf_counter(), time.process_time()
             read(bootstrap, topic, count)
             wall[name].append(count / (time.perf_counter() - began))
-            cpu[name].append(count / (time.process_time() - used))
-    return {
-        name: {"messages_s": statistics.median(wall[name]), "messages_cpu_s": statistics.median(cpu[name])}
-        for name in READERS
+            cpu[name].append((time.process_time() - used) / count * 1e6)
+    case: results.Case = {"case": topic, "messages": count}
+    return [results.Line("consumer", name, case, "msg/s", wall[name], client_cpu_us=cpu[name]) for name in READERS]
+
+
+def row(name: str, lines: list[results.Line]) -> dict[str, Any]:
+    figures = {
+        line.subject: {"messages_s": line.median, "messages_cpu_s": 1e6 / statistics.median(line.client_cpu_us)}
+        for line in lines
     }
-
-
-def row(name: str, figures: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     ours = figures["kafka-classic"]
     return {
         "case": name,
@@ -156,10 +139,12 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=list(CASES), help="this case; may be given several times")
     parser.add_argument("--messages", type=int, help="messages of each case")
     parser.add_argument("--repeats", type=int, help="runs of each reader; the median is shown")
+    results.add_option(parser)
     asked = parser.parse_args()
     count = (asked.messages or (200_000 if asked.quick else 2_000_000)) // IN_A_BATCH * IN_A_BATCH
     repeats = asked.repeats or (3 if asked.quick else 5)
     rows = []
+    lines: list[results.Line] = []
     with (
         tempfile.TemporaryDirectory(prefix="bench-consumer-") as folder,
         LocalCluster(Path(folder)) as local,
@@ -169,8 +154,11 @@ def main() -> int:
             if asked.only and name not in asked.only:
                 continue
             fill(cluster, name, case, count)
-            rows.append(row(name, measure(local.bootstrap, name, count, repeats)))
+            found = measure(local.bootstrap, name, count, repeats)
+            lines += found
+            rows.append(row(name, found))
             admin.delete_topics(cluster, [name])
+    results.keep_run(lines, asked)
     if asked.json:
         print("\n".join(json.dumps(one) for one in rows))
         return 0

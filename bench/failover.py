@@ -20,6 +20,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from bench.load import results
 from kafka_classic.client.admin import NewTopic, create_topics, describe_topics
 from kafka_classic.client.backoff import Backoff
 from kafka_classic.client.cluster import Cluster
@@ -143,12 +146,17 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, action="append", help="may be given several times")
     parser.add_argument("--session-ms", type=int, default=6000, help="zookeeper.session.timeout.ms")
     parser.add_argument("--json", action="store_true", help="one JSON line a run")
+    results.add_option(parser)
     options = parser.parse_args()
+    lines = []
     counts = options.partitions or ([100] if options.quick else [100, 500, 1000, 2000])
     for partitions in counts:
         count = options.runs if partitions == counts[0] else max(options.runs // 4, 3)
         runs = runs_of(partitions, count, options.session_ms)
         print(file=sys.stderr)
+        case: results.Case = {"partitions": partitions, "session_ms": options.session_ms}
+        seconds = [run.beyond for run in runs]
+        lines.append(results.Line("failover", "kafka-classic", case, "s beyond the session's expiry", seconds, False))
         if options.json:
             print("\n".join(json.dumps(run._asdict()) for run in runs))
             continue
@@ -159,6 +167,7 @@ def main() -> int:
             f"max {beyond[-1]:.0f} ms beyond the session's expiry, which came {expiry:.1f} s after the kill",
             flush=True,
         )
+    results.keep_run(lines, options)
     return 0
 
 

@@ -19,6 +19,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 import kio.schema.find_coordinator.v6.request as find_request
 import kio.schema.heartbeat.v4.request as heartbeat_request
 import kio.schema.join_group.v9.request as join_request
@@ -26,6 +28,7 @@ import kio.schema.offset_commit.v9.request as commit_request
 import kio.schema.offset_fetch.v9.request as fetch_request
 import kio.schema.sync_group.v5.request as sync_request
 
+from bench.load import results
 from kafka_classic.client.admin import NewTopic, create_topics
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.testing.cluster import LocalCluster
@@ -109,6 +112,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
+    results.add_option(parser)
     options = parser.parse_args()
     count, groups = (5_000, 500) if options.quick else (50_000, 5_000)
     with tempfile.TemporaryDirectory() as folder, LocalCluster(Path(folder)) as cluster:
@@ -135,6 +139,7 @@ def main() -> int:
             )
 
         asked = FETCH.OffsetFetchRequestGroup(group_id="bench", topics=None)
+        lines: list[results.Line] = []
         cases = [
             (
                 "heartbeat",
@@ -153,25 +158,27 @@ def main() -> int:
             cpu, began = broker.cpu_seconds(), time.monotonic()
             wire.pour(frame, many)
             took, cpu = time.monotonic() - began, broker.cpu_seconds() - cpu
-            tell(options.json, Measured(name, many, cpu / many * 1e6, many / took))
+            lines.append(tell(options.json, Measured(name, many, cpu / many * 1e6, many / took)))
         before, cpu, began = broker.rss_bytes(), broker.cpu_seconds(), time.monotonic()
         for n in range(groups):
             joined(wire, f"group-{n}")
         took, cpu = time.monotonic() - began, broker.cpu_seconds() - cpu
-        tell(
-            options.json, Measured("a group of one: join, join again, sync", groups, cpu / groups * 1e6, groups / took)
-        )
+        one = Measured("a group of one: join, join again, sync", groups, cpu / groups * 1e6, groups / took)
+        lines.append(tell(options.json, one))
         grown = broker.rss_bytes() - before
         line = {"case": "memory of a group of one", "count": groups, "bytes": grown // groups}
+        lines.append(results.row("groups", "memory of a group of one", grown / groups, "bytes"))
+        results.keep_run(lines, options)
         print(json.dumps(line) if options.json else f"{line['case']:<40} {line['bytes']:>8} bytes")
     return 0
 
 
-def tell(as_json: bool, one: Measured) -> None:
+def tell(as_json: bool, one: Measured) -> results.Line:
     if as_json:
         print(json.dumps(one._asdict()), flush=True)
     else:
         print(f"{one.case:<40} {one.cpu_us:>8.1f} µs of the broker  {one.per_second:>8.0f} a second", flush=True)
+    return results.row("groups", one.case, one.cpu_us, "µs of the broker")
 
 
 if __name__ == "__main__":

@@ -13,15 +13,19 @@ import json
 import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from rich.console import Console
 from rich.table import Table
 
+from bench.load import results
 from kafka_classic.log.config import LogConfig
 from kafka_classic.log.log import Log
 from kafka_classic.records.batch import HEADER, seal
@@ -168,9 +172,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller logs and fewer runs")
     parser.add_argument("--json", action="store_true", help="print JSON lines in place of the table")
     parser.add_argument("--dir", type=Path, help="make the logs under this folder")
+    results.add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         rows = run(options.quick, Path(folder))
+    results.keep_run(results.rows("log", rows), options)
     if options.json:
         for name, figure, unit in rows:
             print(json.dumps({"case": name.strip(), "figure": figure, "unit": unit}, ensure_ascii=False))

@@ -11,9 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from rich.console import Console
 from rich.table import Table
 
+from bench.load import results
 from kafka_classic.testing.losses import ACKS, FAULTS, Cell, measure
 
 WORDS = {
@@ -26,6 +29,7 @@ WORDS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON line a cell")
+    results.add_option(parser)
     options = parser.parse_args()
     progress = Console(stderr=True)
     cells: dict[tuple[str, str, bool], Cell] = {}
@@ -33,6 +37,11 @@ def main() -> int:
         for fault in FAULTS:
             with progress.status(WORDS[fault]):
                 cells.update({(c.fault, c.acks, c.unclean): c for c in measure(Path(folder) / fault, fault)})
+    lines = [
+        results.row("losses", f"{c.fault}, acks={c.acks}, unclean={c.unclean}", c.lost, "records lost")
+        for c in cells.values()
+    ]
+    results.keep_run(lines, options)
     if options.json:
         print("\n".join(json.dumps(cell._asdict()) for cell in cells.values()))
         return 0

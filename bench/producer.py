@@ -29,6 +29,7 @@ import kafka
 from rich.console import Console
 from rich.table import Table
 
+from bench.load import results
 from bench.load.machine import CLIENT_CORE, describe, on_cores
 from bench.load.target import Target, broker
 from kafka_classic import Producer
@@ -140,6 +141,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="so many rounds of each case")
     parser.add_argument("--only", action="append", choices=CLIENTS, help="this client; may be given several times")
     parser.add_argument("--dir", type=Path, help="put the broker's data under this folder")
+    results.add_option(parser)
     options = parser.parse_args()
     clients = [name for name in CLIENTS if not options.only or name in options.only]
     rounds = options.rounds or (3 if options.quick else 5)
@@ -147,6 +149,7 @@ def main() -> int:
     for name in clients[1:]:
         table.add_column(f"ours : {name}")
     rows = []
+    lines: list[results.Line] = []
     with on_cores(CLIENT_CORE), broker(options.quick, options.dir, 0) as target:
         target.restart()  # now on a core of its own
         for batch in COUNTS:
@@ -156,6 +159,10 @@ def main() -> int:
                         {name: measure(target, topic, batch, acks, name, options.quick) for name in clients}
                         for _ in range(rounds)
                     ]
+                for name in clients:
+                    runs, cpu_us = [one[name].rate for one in found], [one[name].cpu_us for one in found]
+                    case: results.Case = {"batch": batch, "acks": acks}
+                    lines.append(results.Line("producer", name, case, "msg/s", runs, client_cpu_us=cpu_us))
                 rates = {name: statistics.median(one[name].rate for one in found) for name in clients}
                 cpus = {name: statistics.median(one[name].cpu_us for one in found) for name in clients}
                 ratios = {
@@ -170,6 +177,7 @@ def main() -> int:
                     *(f"{cpus[name]:.1f}" for name in clients),
                     *(f"{ratios[name]:.1f}" for name in clients[1:]),
                 )
+    results.keep_run(lines, options)
     if options.json:
         for row in rows:
             print(json.dumps({**row, "machine": describe()}))

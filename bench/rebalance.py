@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from bench.load import results
 from bench.load.coordinated import Coordinated
 from kafka_classic.client.admin import NewTopic, create_topics
 from kafka_classic.client.cluster import Cluster
@@ -134,9 +135,10 @@ def main() -> int:
     parser.add_argument("--session-ms", type=int, default=6000)
     parser.add_argument("--heartbeat-ms", type=int, default=3000, help="of members of a coordinated group")
     parser.add_argument("--assignor", default="range", help="librdkafka's name of it, of a coordinated group")
+    results.add_option(parser)
     options = parser.parse_args()
     sizes = [tuple(map(int, text.split(":"))) for text in options.group or (QUICK if options.quick else FULL)]
-    results: list[Measured] = []
+    measured: list[Measured] = []
     with tempfile.TemporaryDirectory() as folder, LocalCluster(Path(folder) / "cluster") as cluster:
         for number, (members, partitions) in enumerate(sizes):
             rows: list[Measured] = []
@@ -147,12 +149,18 @@ def main() -> int:
                     cluster, members, partitions, options.session_ms, options.assignor, options.heartbeat_ms
                 )
             for one in rows:
-                results.append(one)
+                measured.append(one)
                 if options.json:
                     print(json.dumps(one._asdict()), flush=True)
                 else:
-                    show(one, first=len(results) == 1)
+                    show(one, first=len(measured) == 1)
+    results.keep_run([line(one) for one in measured], options)
     return 0
+
+
+def line(one: Measured) -> results.Line:
+    case: results.Case = {"members": one.members, "partitions": one.partitions, "event": one.event}
+    return results.Line("rebalance", one.through, case, "s", [one.seconds], False)
 
 
 def show(one: Measured, *, first: bool) -> None:

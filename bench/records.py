@@ -12,11 +12,16 @@ import argparse
 import json
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from bench.load import results
 from kafka_classic.records.batch import HEADER_SIZE
 from kafka_classic.records.codecs import Codec
 from kafka_classic.records.decode import decode_batch
@@ -100,6 +105,17 @@ def run(count: int, size: int, repeats: int) -> list[dict[str, str | float]]:
     return rows
 
 
+def lines(rows: list[dict[str, str | float]], case: results.Case) -> list[results.Line]:
+    found = []
+    for row in rows:
+        about = {**case, "records": row["records"], "codec": row["codec"]}
+        for name, figure in row.items():
+            if isinstance(figure, float):
+                subject, work = ("aiokafka", name[9:]) if name.startswith("aiokafka") else ("kafka-classic", name)
+                found.append(results.Line("records", subject, {**about, "work": work}, "records/s", [figure]))
+    return found
+
+
 def main() -> None:
     """Print the figures as a table, or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -107,8 +123,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="records in a batch")
     parser.add_argument("--size", type=int, default=200, help="bytes of a value, of the mean one where they differ")
     parser.add_argument("--repeats", type=int, default=31)
+    results.add_option(parser)
     asked = parser.parse_args()
     rows = run(asked.count, asked.size, asked.repeats)
+    results.keep_run(lines(rows, {"count": asked.count, "size": asked.size}), asked)
     if asked.json:
         print(json.dumps({"count": asked.count, "size": asked.size, "rows": rows}, indent=1))
         return

@@ -19,6 +19,7 @@ PROGRAMS = {
     "broker.py": ("--quick",),
     "producer.py": ("--quick",),
     "consumer.py": ("--quick",),
+    "experiments.py": ("--quick",),
     "failover.py": ("--quick",),
     "rebalance.py": ("--quick",),
     "groups.py": ("--quick",),

@@ -18,9 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from bench.load import results
 from kafka_classic import Producer
 from kafka_classic.audit import warehouse
 from kafka_classic.audit.load import Load
@@ -116,6 +120,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object a case")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--repeats", type=int)
+    results.add_option(parser)
     options = parser.parse_args()
     rows = options.rows or (1_000_000 if options.quick else 10_000_000)
     rows -= rows % (IN_A_BATCH * PARTITIONS)
@@ -127,13 +132,24 @@ def main() -> int:
         for name in sorted({case.topic for case in CASES}):
             fill(bootstrap, name, rows)
         spark = spark_session("bench", "local[2]")
+        lines: list[results.Line] = []
         try:
-            for case in CASES:
-                _tell(case.title, measure(lambda case=case: read(spark, bootstrap, case), rows, repeats), options.json)  # type: ignore[misc]
-            _tell("load into Parquet", measure(lambda: load(spark, bootstrap, rows), rows, repeats), options.json)
+            works: dict[str, Callable[[], None]] = {case.title: partial(read, spark, bootstrap, case) for case in CASES}
+            works["load into Parquet"] = partial(load, spark, bootstrap, rows)
+            for title, work in works.items():
+                runs = measure(work, rows, repeats)
+                _tell(title, runs, options.json)
+                lines += _lines({"case": title, "rows": rows}, runs)
         finally:
             spark.stop()
+    results.keep_run(lines, options)
     return 0
+
+
+def _lines(case: results.Case, runs: list[Run]) -> list[results.Line]:
+    """By the clock, and by the processor time of all processes."""
+    rates = zip(("rows/s", "rows/s of processor time"), zip(*runs, strict=True), strict=True)
+    return [results.Line("spark", "kafka-classic", {**case, "by": by}, by, list(found)) for by, found in rates]
 
 
 def _tell(title: str, runs: list[Run], as_json: bool) -> None:

@@ -13,14 +13,19 @@ import io
 import json
 import statistics
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from kio.serial import entity_reader, entity_writer
 
+from bench.load import results
 from kafka_classic.wire.apis import Api
 from kafka_classic.wire.bodies import RequestHeader, read_request, read_request_header, write_request, write_response
 from kafka_classic.wire.errors import Error
@@ -209,6 +214,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
     parser.add_argument("--repeats", type=int, default=31)
+    results.add_option(parser)
     asked = parser.parse_args()
     cases: list[Case] = []
     for version in (7, 9, 12):
@@ -219,6 +225,13 @@ def main() -> None:
             cases += fetch_cases(version, partitions)
     cases += body_cases()
     rows = {case.name: measure(7 if asked.quick else asked.repeats, case) for case in cases}
+    subjects = ("kafka-classic", "kio")
+    lines = [
+        results.row("wire", name, us, "µs", subject)
+        for name, both in rows.items()
+        for subject, us in zip(subjects, both, strict=True)
+    ]
+    results.keep_run(lines, asked)
     if asked.json:
         print(json.dumps({name: {"ours": ours, "kio": kios} for name, (ours, kios) in rows.items()}, indent=1))
         return

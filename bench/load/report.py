@@ -1,18 +1,13 @@
-"""What was measured, as a table to look at and as JSON lines to keep."""
+"""What was measured of one broker, as a table to look at."""
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.load.measure import Goal, Outcome
-
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def number(value: float) -> str:
@@ -59,42 +54,3 @@ def _cells(outcome: Outcome, goal: Goal) -> tuple[str, str, str]:
     sign = "≥" if goal.more_is_better else "≤"
     mark = "[green]reached[/green]" if goal.reached(value) else "[yellow]short[/yellow]"
     return measured, f"{sign} {number(goal.reach)}", mark
-
-
-def lines(outcomes: list[Outcome], machine: dict[str, Any]) -> list[str]:
-    """One JSON object a case, with every run of it."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return [
-        json.dumps(
-            {
-                "time": now,
-                "case": outcome.case.name,
-                "goals": [
-                    {
-                        "figure": goal.figure,
-                        "unit": goal.unit,
-                        "median": outcome.median(goal.figure),
-                        "reach": goal.reach,
-                        "reached": goal.reached(outcome.median(goal.figure)),
-                    }
-                    for goal in outcome.case.goals
-                ],
-                "runs": [
-                    {"values": run.values, "broker_cpu_s": run.cpu_s, "wall_s": run.wall_s, run.unit: run.units}
-                    for run in outcome.samples
-                ],
-                "yardstick_us": outcome.yardstick_us,
-                "machine": machine,
-            }
-        )
-        for outcome in outcomes
-    ]
-
-
-def keep(text: list[str]) -> Path:
-    """Append the lines to the results of this kind of run, which git does not track."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / "broker.jsonl"
-    with open(path, "a") as file:
-        file.writelines(line + "\n" for line in text)
-    return path

@@ -1,0 +1,1 @@
+"""The experiments that concern our own brokers alone, one a file; `bench/experiments.py` runs them."""

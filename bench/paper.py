@@ -33,9 +33,10 @@ from bench.peers.activemq import ActiveMQ
 from bench.peers.apache_kafka import ApacheKafka
 from bench.peers.classic import Classic
 from bench.peers.comparison import Comparison
-from bench.peers.peer import Peer
+from bench.peers.peer import Peer, PeerFailed
 from bench.peers.rabbitmq import RabbitMQ
 from bench.peers.sizes import FULL, QUICK, Sizes
+from kafka_classic.testing.waiting import NeverCame
 
 COMPARED = ("overhead", "produce", "consume")
 ALONE = {"stored": alone.stored, "lagging": alone.lagging}
@@ -53,40 +54,47 @@ def everybody() -> list[Peer]:
 
 
 @contextmanager
-def running(peers: Sequence[Peer], folder: Path) -> Iterator[None]:
-    """Start all side by side, each in its own folder; whatever happens, all are ended."""
+def running(peers: Sequence[Peer], folder: Path) -> Iterator[dict[str, str]]:
+    """Start all side by side, each in its own folder, and end them whatever happens; gives those that did not start."""
     begun: list[Peer] = []
+    failed: dict[str, str] = {}
 
     def start(peer: Peer) -> None:
         own = folder / peer.name
-        own.mkdir()
-        peer.start(own)
-        begun.append(peer)
+        own.mkdir(parents=True)
+        try:
+            peer.start(own)
+            begun.append(peer)
+        except (PeerFailed, NeverCame) as error:
+            failed[peer.name] = str(error)
 
-    try:
-        with ThreadPoolExecutor(len(peers) or 1) as pool:
+    with ThreadPoolExecutor(len(peers)) as pool:
+        try:
             list(pool.map(start, peers))
-        yield
-    finally:
-        with ThreadPoolExecutor(len(peers) or 1) as pool:
+            yield failed
+        finally:
             list(pool.map(lambda peer: peer.stop(), begun))
 
 
 def compare(
     peers: list[Peer], sizes: Sizes, wanted: list[str], folder: Path, say: Callable[[str], object]
-) -> Comparison:
-    comparison = Comparison(peers, sizes, wanted, say)
+) -> tuple[list[Line], dict[str, str]]:
+    """The lines of the experiments that compare, and who failed, with the reason."""
     say("starting " + ", ".join(peer.title for peer in peers))
-    with running(peers, folder):
+    with running(peers, folder) as failed:
+        comparison = Comparison([peer for peer in peers if peer.name not in failed], sizes, wanted, say)
         comparison.run()
-    return comparison
+        return comparison.lines() + goals.lines(comparison, wanted), {**failed, **comparison.failed}
 
 
-def by_ourselves(sizes: Sizes, wanted: list[str], folder: Path, say: Callable[[str], object]) -> list[Line]:
+def by_ourselves(
+    sizes: Sizes, wanted: list[str], folder: Path, say: Callable[[str], object]
+) -> tuple[list[Line], dict[str, str]]:
+    """The same of the experiments that need no rival."""
     classic = Classic("librdkafka")
     say("starting " + classic.title)
-    with running([classic], folder / "alone"):
-        return [line for name in wanted for line in ALONE[name](classic, sizes, say)]
+    with running([classic], folder / "alone") as failed:
+        return [] if failed else [line for name in wanted for line in ALONE[name](classic, sizes, say)], failed
 
 
 def main() -> int:
@@ -113,17 +121,15 @@ def main() -> int:
     able = [peer for peer in chosen if not peer.missing()]
     machine, begin = describe(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="bench-paper-", dir=options.dir))
-    (folder / "alone").mkdir()
     lines: list[Line] = []
     failed: dict[str, str] = {}
     try:
         with progress.status("…") as status:
             if able and set(COMPARED) & set(wanted):
-                comparison = compare(able, sizes, wanted, folder, status.update)
-                lines += comparison.lines() + goals.lines(comparison, wanted)
-                failed = comparison.failed
+                lines, failed = compare(able, sizes, wanted, folder, status.update)
             if (own := [name for name in wanted if name in ALONE]) and any(p.name == goals.OURS for p in able):
-                lines += by_ourselves(sizes, own, folder, status.update)
+                more, failed_alone = by_ourselves(sizes, own, folder, status.update)
+                lines, failed = lines + more, {**failed, **failed_alone}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     lines.sort(key=lambda line: list(table.TITLES).index(line.experiment))

@@ -87,9 +87,7 @@ class Producer(Client):
 
     def queue(self, most: int) -> int:
         """Hand over the messages of one call; returns how many."""
-        return int(
-            self._lib.rd_kafka_produce_batch(self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, most))
-        )
+        return int(self._lib.rd_kafka_produce_batch(self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, most)))
 
     def flush(self) -> None:
         """Wait until the broker has answered for all; without acknowledgements, until they are with the socket."""

@@ -59,7 +59,7 @@ class Client:
             env=None if env is None else dict(env),
         )
         self.began = threading.Event()
-        self._told: list[Told] = []
+        self.told: list[Told] = []
         self._cpu: list[float] = []
         self._failure: BaseException | None = None
         self._reader = threading.Thread(target=self._follow, daemon=True)
@@ -71,14 +71,14 @@ class Client:
             before = -1
             while self._reader.is_alive():
                 self._reader.join(stuck_s)
-                now = self._told[-1].messages if self._told else -1
+                now = self.told[-1].messages if self.told else -1
                 if self._reader.is_alive() and now == before:
                     raise PeerFailed(f"{self._name} stands still after {max(now, 0)} messages: {self._said()}")
                 before = now
             code = self._process.wait(stuck_s)
             if self._failure is not None:
                 raise PeerFailed(f"{self._name}: {self._failure}: {self._said()}") from self._failure
-            if code or not self._told or not self._told[-1].done:
+            if code or not self.told or not self.told[-1].done:
                 raise PeerFailed(f"{self._name} ended with code {code}: {self._said()}")
             return self._measured()
         finally:
@@ -90,8 +90,10 @@ class Client:
             self._end()
             raise PeerFailed(f"{self._name} ended before it was told to: {self._said()}")
         self._end()
-        if len(self._told) < 2:
+        if len(self.told) < 2:
             raise PeerFailed(f"{self._name} had not begun when it was ended: {self._said()}")
+        while len(self.told) > 2 and self.told[-2].messages == self.told[-1].messages:
+            self.told.pop()  # it had nothing to do any more
         return self._measured()
 
     @property
@@ -105,7 +107,7 @@ class Client:
                 told = understand(line)
                 if not self._cpu or told.done:
                     self._cpu.append(self._server_cpu())
-                self._told.append(told)
+                self.told.append(told)
                 self.began.set()
         except BaseException as error:
             self._failure = error
@@ -113,9 +115,9 @@ class Client:
             self.began.set()
 
     def _measured(self) -> Measured:
-        last = self._told[-1]
+        last = self.told[-1]
         server = self._cpu[-1] - self._cpu[0] if last.done else 0.0
-        series = [(told.seconds, told.messages) for told in self._told]
+        series = [(told.seconds, told.messages) for told in self.told]
         return Measured(last.messages, last.seconds, server, last.cpu_s, series)
 
     def _said(self) -> str:

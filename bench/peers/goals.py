@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench.load.results import Case, Line
@@ -32,7 +33,7 @@ TIMES = (
 )
 
 
-def lines(comparison: Comparison, wanted: tuple[str, ...] | list[str]) -> list[Line]:
+def lines(comparison: Comparison, wanted: Sequence[str]) -> list[Line]:
     """A ratio a line, taken within each round."""
     found = []
     for times in TIMES:

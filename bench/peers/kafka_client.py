@@ -111,10 +111,9 @@ def produce_by_own(options: argparse.Namespace, end: LogEnd) -> None:
         def send(count: int) -> None:
             nonlocal sent
             if options.batch == 1:
-                for _ in range(0, count, STEP):
-                    for _ in range(STEP):
-                        producer.send(options.topic, value)
-                    sent += STEP
+                for _ in range(count):
+                    producer.send(options.topic, value)
+                    sent += 1
             else:
                 a_set = [value] * options.batch
                 for _ in range(count // options.batch):
@@ -142,8 +141,7 @@ def consume_by_librdkafka(options: argparse.Namespace) -> None:
         "fetch.queue.backoff.ms": 0,
     }
     with librdkafka.Consumer(settings, options.topic, options.start) as consumer:
-        consumer.consume(1)
-        got = 0
+        got = consumer.consume(1)
         progress = Progress(lambda: got)
         begin = last = time.monotonic()
         while got < options.messages:
@@ -165,13 +163,14 @@ def consume_by_own(options: argparse.Namespace) -> None:
     with ConsumerConnector(options.zookeeper, f"bench-{options.topic}", settings) as connector:
         [stream] = connector.create_message_streams({options.topic: 1})[options.topic]
         next(stream)
-        got = 0
+        got = 1
         progress = Progress(lambda: got)
-        while got < options.messages - STEP:
-            for message in islice(stream, STEP):
+        while got < options.messages:
+            step = min(STEP, options.messages - got)
+            for message in islice(stream, step):
                 if message.value is None:
                     raise ValueError(f"the message at {message.offset} has no value")
-            got += STEP
+            got += step
         progress.end(got)
 
 

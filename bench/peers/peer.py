@@ -9,7 +9,7 @@ from typing import Protocol
 
 # Messages that each client handles before its clock starts: a virtual machine compiles what it runs often, and the
 # paper's runs of ten million were hardly touched by that; short ones would be little else.
-WARM = 20_000
+WARM = 10_000
 
 
 class PeerFailed(RuntimeError):

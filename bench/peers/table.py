@@ -12,6 +12,7 @@ from rich.table import Table
 from bench.load.report import number
 from bench.load.results import Line, ratios
 
+RIVALS = ("rabbitmq", "activemq", "apache-kafka")  # each has a column of ratios
 TITLES = {
     "produce": "producer throughput (figure 4, P28)",
     "consume": "consumer throughput, pulls of 200 KB, prefetch 1,000 (figure 5, P29)",
@@ -39,7 +40,7 @@ def show(lines: Sequence[Line], titles: Mapping[str, str], console: Console) -> 
 
 
 def _experiment(experiment: str, lines: list[Line], titles: Mapping[str, str], console: Console) -> None:
-    rivals = list(dict.fromkeys(line.subject for line in lines if not line.subject.startswith("classic-")))
+    rivals = [name for name in RIVALS if any(line.subject == name for line in lines)]
     spends = any(line.server_cpu_us for line in lines)
     table = Table(title=TITLES[experiment], title_justify="left")
     table.add_column("")
@@ -64,7 +65,7 @@ def _experiment(experiment: str, lines: list[Line], titles: Mapping[str, str], c
             f"{number(line.median)} {line.unit}",
             f"{number(min(line.runs))} to {number(max(line.runs))}",
             *((_us(line.server_cpu_us), _us(line.client_cpu_us)) if spends else ()),
-            *(f"{against[rival]:.3g}" if rival in against and before is not None else "" for rival in rivals),
+            *(f"{against[rival]:.3g}" if rival in against else "" for rival in rivals),
             _paper(line),
             _goal(line),
         )
@@ -95,4 +96,4 @@ def _goal(line: Line) -> str:
     if line.goal is None:
         return ""
     mark = "[green]reached[/green]" if line.reached else "[yellow]not reached[/yellow]"
-    return f"{number(line.goal)}: {mark}"
+    return f"{number(line.goal)} {mark}"

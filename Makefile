@@ -9,7 +9,7 @@ SOURCES := $(shell find kafka_classic zk consumer audit notebooks -name '*.py' -
            pyspark_kafka_classic.py setup.cfg pyproject.toml README.md
 ARGS   ?=
 
-.PHONY: help run test test-compose lint format bench soak docs notebooks-run notebooks-test clean
+.PHONY: help run test test-compose lint format bench bench-full soak docs notebooks-run notebooks-test clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ format: $(VENV)/.test ## let ruff put the sources in order
 
 bench: $(VENV)/.installed $(VENV)/.test ## measure; results go to bench/results
 	@$(BIN)/python -P bench/run.py $(ARGS)
+
+bench-full: $(VENV)/.installed $(VENV)/.test ## the same, each in its long form, as in the paper
+	@$(BIN)/python -P bench/run.py --full $(ARGS)
 
 soak: $(VENV)/.installed $(VENV)/.test ## the long fault runs
 	@$(BIN)/pytest -m soak --timeout 0 $(ARGS)

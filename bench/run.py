@@ -25,6 +25,7 @@ PROGRAMS = {
     "groups.py": ("--quick",),
     "audit.py": ("--quick",),
     "spark.py": ("--quick",),
+    "paper.py": ("--quick",),
 }
 
 

@@ -80,24 +80,33 @@ class Producer(Client):
 
     def produce(self, count: int) -> None:
         """Queue messages as fast as the library takes them, and wait until the broker has answered for all."""
-        lib = self._lib
         queued = 0
         while queued < count:
-            queued += lib.rd_kafka_produce_batch(
-                self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, count - queued)
-            )
-        if lib.rd_kafka_flush(self._handle, 120_000):
-            raise TimeoutError(f"librdkafka still holds {lib.rd_kafka_outq_len(self._handle)} messages")
+            queued += self.queue(count - queued)
+        self.flush()
+
+    def queue(self, most: int) -> int:
+        """Hand over the messages of one call; returns how many."""
+        return int(self._lib.rd_kafka_produce_batch(self._topic, 0, COPY | BLOCK, self._messages, min(A_CALL, most)))
+
+    def flush(self) -> None:
+        """Wait until the broker has answered for all; without acknowledgements, until they are with the socket."""
+        if self._lib.rd_kafka_flush(self._handle, 120_000):
+            raise TimeoutError(f"librdkafka still holds {self.held()} messages")
+
+    def held(self) -> int:
+        """How many messages it has been given and has not done with."""
+        return int(self._lib.rd_kafka_outq_len(self._handle))
 
 
 class Consumer(Client):
-    """Reads partition 0 from its start."""
+    """Reads partition 0 from its start, or from another offset."""
 
     kind = CONSUMER
 
-    def __init__(self, settings: dict[str, Any], topic: str) -> None:
+    def __init__(self, settings: dict[str, Any], topic: str, offset: int = 0) -> None:
         super().__init__({**settings, "consume.callback.max.messages": A_READ}, topic)
-        self._lib.rd_kafka_consume_start(self._topic, 0, 0)
+        self._lib.rd_kafka_consume_start(self._topic, 0, offset)
         self._look = ctypes.cast(self._lib.rd_kafka_message_status, c_void_p)
 
     def consume(self, count: int) -> int:
@@ -105,10 +114,14 @@ class Consumer(Client):
         got = 0
         deadline = time.monotonic() + 60
         while got < count:
-            got += self._lib.rd_kafka_consume_callback(self._topic, 0, 1000, self._look, None)
+            got += self.read()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"librdkafka has read only {got} of {count} messages after 60 s")
         return got
+
+    def read(self) -> int:
+        """Read what is there, or wait for some up to a second; returns how many messages."""
+        return int(self._lib.rd_kafka_consume_callback(self._topic, 0, 1000, self._look, None))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

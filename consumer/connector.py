@@ -89,8 +89,12 @@ class ConsumerConnector:
             self._registry = GroupRegistry(self._session, group)
             self._offsets = OffsetRegistry(self._session, fence=self._registration)
             self._cluster = self._find_brokers(zookeeper)
-            self._store = self._find_store()
-            self._auditor = self._audited() if audit else None
+            try:
+                self._store = self._find_store()
+                self._auditor = self._audited() if audit else None
+            except BaseException:
+                self._cluster.close()
+                raise
         except BaseException:
             self._session.close()
             raise

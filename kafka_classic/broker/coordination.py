@@ -233,7 +233,11 @@ class Coordination:
         while True:
             gevent.sleep(settings.offsets_retention_check_interval_ms / 1000)
             for shard in self.active():
-                count = shard.expire(int(self._broker.clock() * 1000), settings.offsets_retention_minutes * 60_000)
+                try:
+                    count = shard.expire(int(self._broker.clock() * 1000), settings.offsets_retention_minutes * 60_000)
+                except Exception:
+                    log.exception("%s-%d: old offsets could not be forgotten", OFFSETS_TOPIC, shard.index)
+                    continue
                 if count:
                     log.info("%s-%d: %d offsets were kept for long enough", OFFSETS_TOPIC, shard.index, count)
                 gevent.sleep(BREATH_S)
@@ -244,8 +248,11 @@ class Coordination:
             gevent.sleep(LOOK_S)
             for led in list(self.led.values()) if self._broker.fence.closed else ():
                 if self._broker.fence.deserted(led.partition):
-                    for group in led.shard.groups.values():
-                        self.rebalance.send_away(group)
+                    for group in list(led.shard.groups.values()):
+                        try:
+                            self.rebalance.send_away(group)
+                        except Exception:
+                            log.exception("the members of group %s could not be sent away", group.id)
 
     def forget_topics(self, names: Collection[str]) -> None:
         """These topics are deleted."""

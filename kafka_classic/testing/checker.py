@@ -2,7 +2,7 @@
 
     load = Load(cluster.bootstrap, "orders", partitions=3, idempotent=True)
     load.start(); ...break things...; load.stop()
-    verdict = judge(load.history(), idempotent=True)
+    verdict = judge(load.history())
     assert verdict.kept, verdict
 
 A record's value is `producer:number`, unique and rising for each producer and partition. What a producer was told of

@@ -295,9 +295,13 @@ class Fetcher:
         if failure:
             raise KafkaError(failure)
         for row in rows:
-            followed, epoch = asked[row.topic_id, row.partition]
+            key = row.topic_id, row.partition
+            followed, epoch = asked[key]
             if self._still(followed, epoch):
                 self._take(followed, row)
+                if row.records and key in self.partitions:
+                    # To the end: an answer is full after some, and those asked for last must not starve.
+                    self.partitions[key] = self.partitions.pop(key)
 
     def _wait(self) -> None:
         """Until one that was put off is due, or another comes."""

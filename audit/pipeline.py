@@ -78,6 +78,7 @@ class Audit:
     cells: list[Cell]
     seconds: float = 0.0
     told: Told = field(default_factory=dict)
+    gone: tuple[str, ...] = ()  # topics that were published to and are no more: nothing of them can be counted
 
     @property
     def verdict(self) -> Verdict:
@@ -126,17 +127,22 @@ def _audit(spark: SparkSession, question: Question, clock: Callable[[], float]) 
         places = [(topic, one.index) for topic in topics for one in cluster.topic(topic).partitions]
         sure = _offsets(cluster, dict.fromkeys(places, LATEST))
         parts = _events_slices(cluster)
-        events = (
+        # Asked for everything, it must say what it cannot see: so events of other topics are looked at too.
+        of = wanted if question.topics else None
+        every = (
             context.parallelize(parts, max(1, len(parts)))
-            .flatMap(lambda part: _read_events(bootstrap, part, wanted))
+            .flatMap(lambda part: _read_events(bootstrap, part, of))
             .keyBy(lambda event: event.id)
             .reduceByKey(lambda one, other: one if one.revision >= other.revision else other)
             .values()
             .persist()
         )
+        events = every.filter(lambda event: event.topic in wanted)
         reports = events.filter(lambda event: event.tier == GROUP).collect()
         groups = {(event.topic, event.group) for event in reports}
-        producers = events.filter(lambda event: event.tier == PRODUCER).map(heard).collect()
+        producers = every.filter(lambda event: event.tier == PRODUCER).map(heard).collect()
+        gone = {one.topic for one in producers if one.topic not in wanted and one.window in question.windows()}
+        producers = [one for one in producers if one.topic in wanted]
         told = told_by(producers, question.windows())
         if question.settled is not None:
             question = replace(question, begin=max(question.settled.begin(told), question.begin or 0))
@@ -192,10 +198,11 @@ def _audit(spark: SparkSession, question: Question, clock: Callable[[], float]) 
         everything = everything.union(rdd.map(_of_tally))
     cells = everything.groupByKey(max(2, context.defaultParallelism)).flatMap(judged).collect()
     cells.sort(key=_place)
-    events.unpersist()
+    every.unpersist()
     log.unpersist()
     shared.unpersist()
-    return Audit(question, now, topics, tiers, cells, time.monotonic() - began, told)
+    seconds = time.monotonic() - began
+    return Audit(question, now, topics, tiers, cells, seconds, told, tuple(sorted(filter(_not_internal, gone))))
 
 
 # --- on the driver
@@ -206,7 +213,11 @@ def _topics(cluster: Cluster, question: Question) -> list[str]:
     for name in question.topics:
         if name not in there:
             cluster.topic(name)  # says so
-    return sorted(question.topics) or [name for name in there if not name.startswith("__")]
+    return sorted(question.topics) or list(filter(_not_internal, there))
+
+
+def _not_internal(topic: str) -> bool:
+    return not topic.startswith("__")
 
 
 def _events_slices(cluster: Cluster) -> list[Slice]:
@@ -322,7 +333,7 @@ def _by_topic(bounds: Mapping[str, Mapping[At, Bounds]]) -> dict[str, dict[str, 
 # --- on the executors
 
 
-def _read_events(bootstrap: str, part: Slice, topics: frozenset[str]) -> Iterator[Event]:
+def _read_events(bootstrap: str, part: Slice, topics: frozenset[str] | None) -> Iterator[Event]:
     with Cluster(bootstrap, _CLIENT, deadline=_PATIENCE_S) as cluster:
         for chunk in chunks(cluster, part):
             found = []
@@ -332,7 +343,7 @@ def _read_events(bootstrap: str, part: Slice, topics: frozenset[str]) -> Iterato
                         found.append(Event.decode(record.value))
                     except ValueError:
                         continue  # somebody else's message: nobody is kept from writing to the topic
-            yield from latest(event for event in found if event.topic in topics)
+            yield from latest(event for event in found if topics is None or event.topic in topics)
 
 
 def _count(bootstrap: str, part: Slice, window_ms: int, deep: bool) -> list[Any]:

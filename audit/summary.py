@@ -66,7 +66,11 @@ def overhead(cells: Sequence[Cell]) -> float | None:
 
 
 def sentence(audit: Audit) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence, and which topics it does not speak of because they are gone."""
+    return _answer(audit) + (f"; not audited, for they are no more: {', '.join(audit.gone)}" if audit.gone else "")
+
+
+def _answer(audit: Audit) -> str:
     published = sum(cell.published for cell in audit.cells)
     windows = len({(cell.topic, cell.window) for cell in audit.cells})
     of = f"{published:,} published messages in {windows:,} {'window' if windows == 1 else 'windows'}"
@@ -150,6 +154,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "from": None if question.begin is None else moment(question.begin),
         "to": None if question.end is None else moment(question.end),
         "topics": audit.topics,
+        "gone": list(audit.gone),
         "tiers": [PRODUCER, *audit.tiers],
         "seconds": round(audit.seconds, 3),
         "overhead_bytes": overhead(audit.cells),

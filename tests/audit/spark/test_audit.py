@@ -33,7 +33,7 @@ from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.monitoring import TOPIC
 from kafka_classic.client.offsets import delete_records
 from kafka_classic.client.simple import beginning, consume
-from kafka_classic.client.topics import NewTopic, create_topics
+from kafka_classic.client.topics import NewTopic, create_topics, delete_topics
 from kafka_classic.consumer import ConsumerConnector, ConsumerTimeout, Message, MessageStream
 from kafka_classic.records.batch import iter_batches
 from kafka_classic.testing.cluster import LocalCluster
@@ -197,6 +197,20 @@ def test_what_a_broker_compressed_anew_is_not_altered_and_what_was_altered_then_
     edit(local, "squeezed", 0, change)
     found = ask(spark, local, "squeezed")
     assert [at(found, "squeezed", window).tiers[LOG].altered for window in range(3)] == [0, 0, 1]
+
+
+def test_a_topic_that_was_deleted_is_named_by_who_asks_for_all(spark: SparkSession, local: LocalCluster) -> None:
+    for topic in ("abandoned", "kept"):
+        create(local, topic)
+        fill(local, topic, windows=1)
+    with Cluster(local.bootstrap) as client:
+        delete_topics(client, ["abandoned"])
+    found = ask(spark, local, begin=BEGIN)
+    assert found.gone == ("abandoned",)
+    assert "kept" in found.topics
+    assert sentence(found).endswith("; not audited, for they are no more: abandoned")
+    assert ask(spark, local, begin=BEGIN + 30 * MINUTE).gone == ()
+    assert ask(spark, local, "kept").gone == ()
 
 
 def test_what_is_deleted_while_the_audit_counts_is_not_missing(

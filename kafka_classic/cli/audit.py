@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 
@@ -16,6 +18,8 @@ from kafka_classic.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 
 if TYPE_CHECKING:
     from kafka_classic.audit.pipeline import Audit, Question
+
+P = ParamSpec("P")
 
 _COLUMNS = [
     "topic",
@@ -69,10 +73,30 @@ Master = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Adds the commands of this file to the command line."""
     group = typer.Typer(help="Is everything there? Counts at every tier, compared by name.", no_args_is_help=True)
-    group.command("run", epilog="Example: [bold]kafka-classic audit run --topics events --to 5m[/bold]")(run)
-    group.command("watch", epilog="Example: [bold]kafka-classic audit watch --every 30[/bold]")(watch)
-    group.command("report", epilog="Example: [bold]kafka-classic audit report --html audit.html[/bold]")(report)
+    for command, example in (
+        (run, "run --topics events --to 5m"),
+        (watch, "watch --every 30"),
+        (report, "report --html audit.html"),
+    ):
+        epilog = f"Example: [bold]kafka-classic audit {example}[/bold]"
+        group.command(command.__name__, epilog=epilog)(_or_undecided(command))
     app.add_typer(group, name="audit")
+
+
+def _or_undecided(command: Callable[P, None]) -> Callable[P, None]:
+    """Whoever could not be asked has not said that something is lost: exit code 2, and not 1."""
+
+    @wraps(command)
+    def decided(*given: P.args, **named: P.kwargs) -> None:
+        try:
+            command(*given, **named)
+        except typer.Exit:
+            raise
+        except Exception as failure:
+            failure.undecided = True  # type: ignore[attr-defined]  # read where exit codes are chosen
+            raise
+
+    return decided
 
 
 def run(
@@ -87,7 +111,7 @@ def run(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     json: AsJson = False,
 ) -> None:
-    """Audit once. Exit code 0: complete; 1: loss or damage found; 2: not decidable, and with which windows."""
+    """Audit once. Exit code 0: complete; 1: loss or damage found; 2: not decidable, or not done, and why."""
     found = _audit(_question(bootstrap, topics, begin, end, groups, warehouse, checkpoint, deep), master)
     _print(found, json)
     raise typer.Exit(found.exit_code)

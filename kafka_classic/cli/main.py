@@ -60,7 +60,7 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code: 0, 1 for any failure, 130 for Ctrl-C."""
+    """Runs one command line and returns its exit code: 0, 1 for any failure (of an audit 2), 130 for Ctrl-C."""
     debug = "--debug" in arguments or os.environ.get("KAFKA_CLASSIC_DEBUG", "") not in ("", "0")
     plain = [argument for argument in arguments if argument != "--debug"]
     try:
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         print(f"error: {explain(failure)}", file=sys.stderr)
-        return 1
+        return 2 if getattr(failure, "undecided", False) else 1
 
 
 def main() -> NoReturn:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_classic.audit.committed import Passed, passed_by
-from kafka_classic.audit.findings import AtTier, Cell, Finding, Kind, Verdict
+from kafka_classic.audit.findings import DAMAGE, AtTier, Cell, Finding, Kind, Verdict
 from kafka_classic.audit.windows import Counts, at_home
 from kafka_classic.client.monitoring import Event, Share
 from kafka_classic.client.spans import Run, Span, common, covered, in_order, repeated, size, without
@@ -177,8 +177,11 @@ class _Judge:
             expected = covered(reference[partition].runs) if partition in reference else []
             self._compare(found, tier, window, partition, expected, reference.get(partition), here.get(partition))
         if not self._settled(window):
-            # What a window that is still open lacks may yet come; only what its producer is sure of could be judged.
+            # What a window that is still open lacks may yet come, and what it has too much may yet be told of.
             found.verdict = Verdict.COMPLETE
+            for kind in DAMAGE:
+                setattr(found, kind.value, 0)
+            found.findings = [one for one in found.findings if one.kind not in DAMAGE]
             found.unknown("the window is open at its producer")
         _damaged(found, here)
         found.findings.sort(key=lambda one: (one.partition, one.epoch, one.first))

@@ -204,7 +204,8 @@ class Load:
 def batch(number: int, records: int, milliseconds: int, source: Any) -> Batch:
     """Read what Spark reports of a batch."""
     offsets = json.loads(source.endOffset)
-    latest = json.loads(source.latestOffset or "{}")
+    # A batch that is done again was planned by an earlier life: this one has not asked for the end yet, and tells null.
+    latest = json.loads(source.latestOffset or "null") or {}
     behind = sum(
         max(0, end - offsets.get(topic, {}).get(index, 0))
         for topic, ends in latest.items()

@@ -261,6 +261,20 @@ def test_what_came_after_the_events_were_read_is_no_damage_yet_and_what_was_ther
         assert worst(cell.verdict for cell in rest) is Verdict.COMPLETE
 
 
+def test_a_window_that_its_producer_never_counted_is_unknown_and_nothing_in_it_is_called_extra() -> None:
+    world = World(11, topics=1, partitions=1, producers=1)
+    key = world.made[-1].key
+    world.open.add(key)
+    world.accounts[key].shares.clear()
+    (*rest, last) = world.audit()
+    for tier in (LOG, WAREHOUSE):
+        told = last.tiers[tier]
+        assert told.verdict is Verdict.UNKNOWN
+        assert told.count == sum(len(made.records) for made in world.batches_of(key))
+        assert ([getattr(told, kind) for kind in DAMAGE], told.findings) == ([0] * len(DAMAGE), [])
+    assert worst(cell.verdict for cell in rest) is Verdict.COMPLETE
+
+
 def test_what_is_not_loaded_yet_is_unknown_and_what_is_gone_before_that_is_missing() -> None:
     world = World(8, topics=1, partitions=1, producers=1)
     rows = world.rows["topic-0", 0]

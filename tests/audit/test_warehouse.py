@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_classic.audit.load import LoaderAtWork, await_no_loader, prepare, reason
+from kafka_classic.audit.load import LoaderAtWork, await_no_loader, batch, prepare, reason
 from kafka_classic.audit.warehouse import LOCK, NotAWarehouse, Origin, claim, origin
 from kafka_classic.client.errors import UnknownTopic, Unreachable
 from tests.audit.topics import new_topic
@@ -94,3 +95,11 @@ def test_what_one_of_ours_said_is_found_in_pages_of_stack_traces() -> None:
     )
     assert reason(text) == "OFFSET_OUT_OF_RANGE: offsets 1 to 2 of a-0 are lost"
     assert reason("[NO_SPACE] disk full\n\tat x") == "[NO_SPACE] disk full"
+
+
+@pytest.mark.parametrize("latest", [None, "null"])
+def test_a_batch_that_an_earlier_life_planned_is_told_without_the_topics_end(latest: str | None) -> None:
+    source = SimpleNamespace(endOffset='{"a": {"0": 9}}', latestOffset=latest)
+    assert batch(3, 7, 1500, source) == (3, 7, 1.5, {"a": {"0": 9}}, 0)
+    source.latestOffset = '{"a": {"0": 12}}'
+    assert batch(4, 7, 1500, source).behind == 3

@@ -64,6 +64,8 @@ A broker speaks Kafka's wire protocol: these APIs, in these versions, are what i
 Anything else closes the connection, as in Kafka, but for an ApiVersions request of another version: that is answered
 with UNSUPPORTED_VERSION and what is served, so that a newer client can come down to it.
 
+Which clients that serves, and how far: [the README](../README.md#what-works-with-which-client).
+
 *Flexible from*: the first version with compact lengths and tag buffers (KIP-482). *Topics*: from which version on
 requests name topics by their id.
 

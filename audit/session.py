@@ -30,7 +30,6 @@ LOCAL = "local[*,4]"
 SQL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 _VECTOR = "jdk.incubator.vector"
 _LOG4J = """\

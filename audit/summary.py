@@ -80,6 +80,8 @@ def _answer(audit: Audit) -> str:
         damage = Counter[str]()
         for cell in audit.cells:
             for at in cell.tiers.values():
+                if at.verdict is not Verdict.DAMAGED:
+                    continue  # what a dead producer never told of is unknown, whatever was counted
                 damage += Counter({kind.value: getattr(at, kind.value) for kind in DAMAGE})
         return f"DAMAGED: {of}; " + ", ".join(f"{count:,} {kind}" for kind, count in damage.items())
     if audit.verdict is Verdict.UNKNOWN:

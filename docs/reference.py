@@ -18,6 +18,7 @@ from kafka_classic.wire.apis import CONTROL, FLEXIBLE_FROM, NAMED_UPTO, SERVED, 
 
 DOCS = Path(__file__).resolve().parent
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("min", 60_000), ("s", 1000))
+_TIMES = {".ms": 1, ".seconds": 1000, ".minutes": 60_000}
 _SIZES = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
 
 
@@ -27,19 +28,21 @@ SETTINGS = """<!-- made by `make docs`: change the code it comes from, not this 
 
 Names and defaults are Kafka's; the consumer's are those of Kafka 0.8, whose consumer it is. They are checked when a
 broker or a client starts: a misspelt one is refused with the nearest right name, a value out of range with the range.
-Sizes are in bytes.
+Sizes are in bytes. Of a [broker](#broker), a [topic](#topic), our [producer](#producer), the paper's
+[consumer](#consumer); what to set so that nothing is lost: [operating](operating.md#to-lose-nothing).
 
 ## Broker
 
-`kafka-classic broker --config server.properties --set NAME=VALUE`. Kafka's `log.dir`, `log.retention.hours`,
-`log.retention.minutes` and `log.roll.hours` are understood too.
+`kafka-classic broker --config server.properties --set NAME=VALUE`, or `kafka-classic up --set NAME=VALUE` for all
+brokers of this machine. They are read when the broker starts: to change one is to restart it. Kafka's `log.dir`,
+`log.retention.hours`, `log.retention.minutes` and `log.roll.hours` are understood too.
 
 {broker}
 ## Topic
 
-`kafka-classic topics create NAME --config NAME=VALUE`, and `topics alter`. What a topic does not set is the broker's
-setting in the last column. A classic topic (`--classic`) is flushed after 500 messages or 200 ms unless it says
-otherwise.
+`kafka-classic topics create NAME --config NAME=VALUE`, and `topics alter`, which holds at once. What a topic does not
+set is the broker's setting in the last column. A classic topic (`--classic`) is flushed after 500 messages or 200 ms
+unless it says otherwise.
 
 {topic}
 ## Producer
@@ -60,6 +63,8 @@ PROTOCOL = """<!-- made by `make docs`: change the code it comes from, not this 
 A broker speaks Kafka's wire protocol: these APIs, in these versions, are what it answers an ApiVersions request with.
 Anything else closes the connection, as in Kafka, but for an ApiVersions request of another version: that is answered
 with UNSUPPORTED_VERSION and what is served, so that a newer client can come down to it.
+
+Which clients that serves, and how far: [the README](../README.md#what-works-with-which-client).
 
 *Flexible from*: the first version with compact lengths and tag buffers (KIP-482). *Topics*: from which version on
 requests name topics by their id.
@@ -120,13 +125,16 @@ def _plain(setting: Setting) -> str:
         return ""
     if value == (MAX_LONG if setting.kind is Kind.LONG else MAX_INT):
         return "no limit"
-    if setting.name.endswith((".ms", ".minutes")):
-        value *= 1 if setting.name.endswith(".ms") else 60_000
+    time = next((factor for ending, factor in _TIMES.items() if setting.name.endswith(ending)), 0)
+    if time:
+        value *= time
         for unit, size in _UNITS:
             if value >= size and value % size == 0:
                 count = value // size
                 return f"{count} {unit}{'s' if unit in ('day', 'hour') and count > 1 else ''}"
         return ""
+    if setting.name.endswith(".backlog.size"):
+        return ""  # connections
     if "bytes" in setting.name or setting.name.endswith((".size", ".memory")):
         for unit, size in _SIZES:
             if value >= size and value % size == 0:

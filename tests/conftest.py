@@ -19,11 +19,13 @@ if ROOT not in sys.path:
 # A SparkSession is a JVM, half a gigabyte and five seconds: the tests of the folder share one, so one worker runs them
 # all. The loads that are killed have their own, and two at once on two cores would meet Spark's limits of time.
 SPARK = ("tests/audit/spark/", "tests/audit/test_load_kills.py")
+# Each document has a cluster of its own, and the longest takes minutes: any worker may take the next one.
+DOCUMENTS = "tests/repo/test_documents.py"
 # What takes longest begins first: begun last, it would run for minutes while the other workers have nothing left.
 LONG_FIRST = (
     *SPARK,
     "tests/faults/",
-    "tests/repo/test_documents.py",
+    DOCUMENTS,
     "tests/consumer/test_simulation.py",
     "tests/clients/test_groups.py",
     "tests/cli/",
@@ -31,9 +33,11 @@ LONG_FIRST = (
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """`--dist loadfile`, but for what starts Spark, which goes to one worker like a single file."""
+    """`--dist loadfile`, but what starts Spark goes to one worker like a single file, and documents go one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(DOCUMENTS):
+            return nodeid
         return SPARK[0] if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
 
 

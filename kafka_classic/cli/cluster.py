@@ -66,7 +66,7 @@ def up(
 
     Data is kept in DIR and found again by the next `up` there. New topics get 3 replicas, or as many as there are
     brokers; from 3 brokers on, a write with acks=all is in 2 of them at least before it is acknowledged. Where a
-    detached cluster runs, `up --detach` starts again those of its brokers that ended.
+    detached cluster runs, `up --detach` starts again those of its servers that ended.
     """
     from kafka_classic.testing.cluster import AlreadyRunning, LocalCluster, PortTaken
     from kafka_classic.testing.state import read_state
@@ -129,15 +129,18 @@ def _revive(directory: Path, before: ClusterState | None, brokers: int | None) -
     if cluster is None or before is None or not before.detached or brokers not in (None, len(cluster.brokers)):
         return False
     keeper = cluster.zookeeper_server
+    keeper_ended = keeper is not None and not keeper.alive()
     ended = [broker for broker in cluster.brokers if not broker.alive()]
-    if not ended or not cluster.alive() or (keeper is not None and not keeper.alive()):
+    if not (ended or keeper_ended) or not cluster.alive():
         return False
     began = time.monotonic()
+    if keeper is not None and keeper_ended:
+        keeper.start()
     for broker in ended:
         broker.start()
     for broker in ended:
         broker.wait_ready(REVIVAL_S)
-    print(f"started again: {', '.join(f'broker {broker.id}' for broker in ended)}")
+    print(f"started again: {', '.join(['zookeeper'] * keeper_ended + [f'broker {broker.id}' for broker in ended])}")
     _print_addresses(cluster, time.monotonic() - began)
     return True
 

@@ -12,6 +12,7 @@ from kafka_classic.audit.findings import AtTier, Verdict
 from kafka_classic.audit.judge import LOG
 from kafka_classic.audit.pipeline import Audit, Question
 from kafka_classic.audit.report import page
+from kafka_classic.audit.summary import sentence
 from tests.audit.browser import Browser, programs
 from tests.audit.test_sabotage import drop_rows, lose_a_batch, producer_dies
 from tests.audit.worlds import GROUP, WAREHOUSE, World
@@ -45,6 +46,15 @@ def test_the_page_loads_nothing_from_anywhere_and_no_name_can_break_out_of_its_d
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
     assert "<script>alert" not in text
     assert text.count("</script>") == 2
+
+
+def test_what_was_counted_in_an_unknown_window_is_not_told_as_damage() -> None:
+    audit = sabotaged()
+    before = sentence(audit)
+    assert "missing" in before
+    unknown = next(at for cell in audit.cells for at in cell.tiers.values() if at.verdict is Verdict.UNKNOWN)
+    unknown.extra = 60  # what a producer that died had written and never told of
+    assert sentence(audit) == before
 
 
 @needs_chromium

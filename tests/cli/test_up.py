@@ -99,6 +99,25 @@ def test_a_broker_that_ended_is_started_again_beside_the_others(folder: Path, po
     assert "running" not in call("status", "--dir", str(folder))
 
 
+def test_a_zookeeper_that_ended_is_started_again_under_brokers_that_live(
+    folder: Path, port: int, call: CommandLine
+) -> None:
+    up("--port", str(port), "--dir", str(folder))
+    before = LocalCluster.find(folder)
+    assert before is not None
+    assert before.zookeeper_server is not None
+    before.zookeeper_server.kill()
+    assert "up --detach --dir" in call("status", "--dir", str(folder), code=1)
+    assert "started again: zookeeper\n" in up("--dir", str(folder))
+    after = LocalCluster.find(folder)
+    assert after is not None
+    assert after.brokers[0].pid == before.brokers[0].pid
+    assert after.zookeeper == before.zookeeper
+    bootstrap = f"127.0.0.1:{port}"
+    call("topics", "create", "later", "--bootstrap", bootstrap)
+    assert "running" not in call("status", "--dir", str(folder))
+
+
 def test_a_setting_is_given_to_every_broker_and_kept_for_the_next_time(
     folder: Path, port: int, call: CommandLine
 ) -> None:

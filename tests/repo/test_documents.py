@@ -1,8 +1,8 @@
 """Every command and every Python block of README.md and docs/ runs as it stands there, against a real cluster.
 
-The blocks of one document run in order, in one folder, as a reader would run them. Two things differ: the port 9092 is
-replaced by free ones (the reader's 9092 may be taken), and a block after a comment that begins "not run by the tests:"
-is left out. Each such comment says why.
+The blocks of one document run in order, in one folder, as a reader would run them. Two things differ: the ports 9092 to
+9095 are replaced by free ones (the reader's may be taken), and a block after a comment that begins "not run by the
+tests:" is left out. Each such comment says why. What a block leaves running ends with its document.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from kafka_classic.testing.state import read_state
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = ("console", "bash", "sh", "python")
+PORTS = range(9092, 9096)
 NOT_RUN = re.compile(r"<!-- not run by the tests: .+ -->")
 
 
@@ -60,7 +63,7 @@ def commands(block: Block) -> list[str]:
     return lines or [block.text]
 
 
-def free_base_port(leases: PortLeases, count: int = 3) -> int:
+def free_base_port(leases: PortLeases, count: int = len(PORTS)) -> int:
     """The first of some ports in a row that are free and leased."""
     while True:
         first = leases.draw()
@@ -76,7 +79,7 @@ def test_the_blocks_of_a_document_are_found() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> None:
     leases = PortLeases()
     port = free_base_port(leases)
@@ -84,7 +87,10 @@ def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> Non
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "KAFKA_CLASSIC_BOOTSTRAP": f"127.0.0.1:{port}",
+        # kio imports hypothesis where it is installed, which computes for seconds in every folder that is new to it.
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis"),
     }
+    groups: list[int] = []
     try:
         for block in blocks(document.read_text()):
             if block.left_out or block.language not in RUN:
@@ -93,10 +99,25 @@ def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> Non
                 if "kcat" in command and shutil.which("kcat") is None:
                     continue
                 argv = _argv(block.language, command, port, tmp_path)
-                done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
-                where = f"{document.name}:{block.line}: {command}"
-                assert done.returncode == 0, f"{where}\n{done.stdout}\n{done.stderr}"
+                with (tmp_path / "said").open("w+") as said:
+                    # To a file: what a block leaves running would keep a pipe open.
+                    process = subprocess.Popen(
+                        argv,
+                        cwd=tmp_path,
+                        env=environment,
+                        stdin=subprocess.DEVNULL,
+                        stdout=said,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                    groups.append(process.pid)
+                    code = process.wait(400)
+                    said.seek(0)
+                    assert code == 0, f"{document.relative_to(ROOT)}:{block.line}: {command}\n{said.read()}"
     finally:
+        for group in groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
         cluster = LocalCluster.find(tmp_path / "kafka-classic-data")
         if cluster is not None:
             cluster.stop()
@@ -104,9 +125,12 @@ def test_every_command_of_a_document_runs(document: Path, tmp_path: Path) -> Non
 
 
 def _argv(language: str, text: str, port: int, folder: Path) -> list[str]:
-    text = text.replace("9092", str(port)).replace("kafka-classic up", f"kafka-classic up --port {port}")
+    for number in PORTS:
+        text = text.replace(str(number), str(port + number - PORTS.start))
     state = read_state(folder / "kafka-classic-data")
-    if state is not None:
+    if state is None:
+        text = text.replace("kafka-classic up", f"kafka-classic up --port {port}")
+    else:
         text = text.replace("127.0.0.1:2181", state.zookeeper)
     if language != "python":
         return ["bash", "-e", "-o", "pipefail", "-c", text]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
-from kafka_classic.audit import register
 from kafka_classic.client.offsets import delete_records
 from tests.audit.topics import START, fill, new_topic, numbers
 
@@ -38,6 +38,14 @@ def table(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> Da
     return reader.options(**{"subscribe": topic, **options}).load()
 
 
+@pytest.fixture
+def pushdown(spark: SparkSession) -> Iterator[None]:
+    """A session in which filters reach the source, for one query a table."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+
+
 def values(frame: DataFrame) -> list[int]:
     return sorted(int(row.value) for row in frame.select("value").collect())
 
@@ -65,19 +73,17 @@ def test_the_columns_are_those_of_sparks_own_source(spark: SparkSession, kafka_b
     assert rows[5].timestamp == datetime.fromtimestamp((START + 5) / 1000, UTC).replace(tzinfo=None)
 
 
-def test_a_session_whose_filter_pushdown_is_off_can_read_too(
+def test_a_table_that_was_filtered_is_whole_in_the_next_query(
     spark: SparkSession, kafka_bootstrap: str, topic: str
 ) -> None:
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    try:
-        assert values(table(spark, kafka_bootstrap, topic).where("partition = 1 and offset < 3")) == [1000, 1001, 1002]
-    finally:
-        register(spark)
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    frame = table(spark, kafka_bootstrap, topic)
+    assert values(frame.where("partition = 1 and offset < 3")) == [1000, 1001, 1002]
+    assert frame.count() == 1200
+    assert values(frame.where("partition = 0 and offset < 2")) == [0, 1]
 
 
 def test_filters_on_partition_offset_and_time_give_what_they_say_and_spare_the_rest(
-    spark: SparkSession, kafka_bootstrap: str, topic: str, cluster: Cluster
+    spark: SparkSession, kafka_bootstrap: str, topic: str, pushdown: None
 ) -> None:
     frame = table(spark, kafka_bootstrap, topic)
     found = frame.where("partition in (0, 7) and offset >= 990 and offset < 995 and topic = '" + topic + "'")

@@ -166,7 +166,7 @@ def watched() -> Iterator[list[float]]:
 
 def measure(bootstrap: str, case: Case, master: str) -> Measured:
     """Fill topics, audit twice, measure the second time, and delete the topics."""
-    names = [f"audited-{case.messages}-{case.windows}-{number}" for number in range(case.topics)]
+    names = [f"audited-{case.messages}-{case.topics}-{case.windows}-{number}" for number in range(case.topics)]
     with Cluster(bootstrap) as cluster:
         configs = {"retention.ms": "-1", "segment.bytes": str(1 << 30)}
         create_topics(cluster, [NewTopic(name, PARTITIONS, 1, configs) for name in names])

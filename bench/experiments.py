@@ -51,15 +51,18 @@ def main() -> int:
     options = parser.parse_args()
     progress = Console(stderr=True, highlight=False)
     found: list[Line] = []
-    for name in options.only or EXPERIMENTS:
-        began = time.monotonic()
+    try:
+        for name in options.only or EXPERIMENTS:
+            began = time.monotonic()
 
-        def tell(words: str, name: str = name, began: float = began) -> None:
-            progress.print(f"[dim]{time.monotonic() - began:5.0f} s  {name}: {words}[/dim]")
+            def tell(words: str, name: str = name, began: float = began) -> None:
+                progress.print(f"[dim]{time.monotonic() - began:5.0f} s  {name}: {words}[/dim]")
 
-        repeats = options.repeats or (3 if options.quick else 5)
-        found += EXPERIMENTS[name](Setting(options.quick, repeats, options.dir, tell))
-    results.keep_run(found, options)
+            repeats = options.repeats or (3 if options.quick else 5)
+            found += EXPERIMENTS[name](Setting(options.quick, repeats, options.dir, tell))
+    finally:
+        if found:  # also when a later one failed: the long form takes long
+            results.keep_run(found, options)
     if options.json:
         print(results.text(found))
     else:

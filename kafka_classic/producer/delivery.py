@@ -80,6 +80,19 @@ class Delivery:
         link = lane.link
         return not lane.queue and (link is None or (not link.backlog and len(link.requests) < self._most_in_flight))
 
+    def idle(self, lane: Lane) -> bool:
+        """Whether a batch would go out now and find nothing in flight to its broker."""
+        link = lane.link
+        if link is None or lane.queue or link.backlog or link.lost:
+            return False
+        if link.requests:
+            try:
+                self._receive(link)
+            except BROKEN as error:
+                self._lose(link, error)
+                return False
+        return not link.requests
+
     def _make_due(self, lane: Lane) -> None:
         """Put a lane that may send into its link's row, or have its leader looked for."""
         if lane.due or not lane.queue or self._closing or not lane.may_send():

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _FOREVER = float("inf")
 _NAP_S = 0.002
+_FEW = 32  # messages in such a time: so few that the thread may wake for each answer
 _LONGEST_S = 5.0
 _LOOK_AGAIN_S = 0.05
 
@@ -62,12 +63,14 @@ class Sender:
         self._delivery = Delivery(settings, self._poller, self._decisions, find, rng, clock, packer)
         gathering = auditor.gathering if auditor else Gathering
         self._gathering = gathering(settings, self, self._delivery.enqueue, batch_closed, clock)
+        self._at_once = not settings.linger_ms
         self.lanes = self._delivery.lanes
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
         self._driving = threading.Lock()
         self._heard = False  # by one who drove: a bell that may have been for the thread
         self._activity = 0
+        self._seen = 0  # of it, by the thread when it last looked
         self._asleep = False  # the thread waits for events
         self._watching = False  # and was not yet told of what has none
         self._closing = False
@@ -220,11 +223,15 @@ class Sender:
         except WindowShut:
             self.memory.give(size)
             raise
+        if fresh and self._at_once and self._activity - self._seen <= _FEW and self._delivery.idle(lane):
+            # Messages come one by one, and nothing is on its way for which it could wait, to be joined by others.
+            self._gathering.close(lane)
+            full = True
         if full:
             self._delivery.pump(lane.link)
             if self._waiting:
                 self._changed.notify_all()
-        if fresh and self._watching:
+        elif fresh and self._watching:
             self._wake()
         return batch, index
 
@@ -290,21 +297,23 @@ class Sender:
             self._poller.close()
 
     def _work(self) -> None:
-        seen = -1
         while True:
             with self.lock:
                 if self._stopped:
                     return
-                busy = self._activity != seen or self._driving.locked()
-                seen = self._activity
+                driven = self._driving.locked()
+                came = self._activity - self._seen
+                self._seen = self._activity
                 timeout = self._keep_time()
-                self._asleep = self._watching = not busy
+                self._asleep = self._watching = not (came or driven)
             if self._decisions.call_back():
                 self._called_back()
-            if busy:
+            if driven or came > _FEW:
                 # Others are at it: to wake for every answer that they will read would only take time from them.
                 time.sleep(min(timeout, _NAP_S))
                 timeout = 0.0
+            elif came:
+                timeout = min(timeout, _NAP_S)
             bell = self._serve(timeout)
             self._asleep = self._watching = False
             if bell and self._driving.acquire(blocking=False):

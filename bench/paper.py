@@ -54,6 +54,17 @@ def everybody() -> list[Peer]:
 
 
 @contextmanager
+def telling(console: Console) -> Iterator[Callable[[str], object]]:
+    """Say what runs now: in one line of a terminal, else line by line with the seconds since the start."""
+    if console.is_terminal:
+        with console.status("…") as status:
+            yield status.update
+    else:
+        begin = time.monotonic()
+        yield lambda what: console.print(f"{time.monotonic() - begin:6.1f} s  {what}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
 def running(peers: Sequence[Peer], folder: Path) -> Iterator[dict[str, str]]:
     """Start all side by side, each in its own folder, and end them whatever happens; gives those that did not start."""
     begun: list[Peer] = []
@@ -118,17 +129,17 @@ def main() -> int:
     for peer in chosen:
         if why := peer.missing():
             progress.print(f"[yellow]skipped: {peer.title}[/yellow]: {why}", highlight=False, soft_wrap=True)
-    able = [peer for peer in chosen if not peer.missing()]
+    able = [peer for peer in chosen if not peer.missing() and (peer.keeps or set(wanted) != {"overhead"})]
     machine, begin = describe(), time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="bench-paper-", dir=options.dir))
     lines: list[Line] = []
     failed: dict[str, str] = {}
     try:
-        with progress.status("…") as status:
+        with telling(progress) as say:
             if able and set(COMPARED) & set(wanted):
-                lines, failed = compare(able, sizes, wanted, folder, status.update)
+                lines, failed = compare(able, sizes, wanted, folder, say)
             if (own := [name for name in wanted if name in ALONE]) and any(p.name == goals.OURS for p in able):
-                more, failed_alone = by_ourselves(sizes, own, folder, status.update)
+                more, failed_alone = by_ourselves(sizes, own, folder, say)
                 lines, failed = lines + more, {**failed, **failed_alone}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -148,4 +159,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)  # all servers have been ended on the way here

@@ -6,7 +6,9 @@ import javax.jms.MessageConsumer;
 import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.Session;
+import org.apache.activemq.ActiveMQConnection;
 import org.apache.activemq.ActiveMQConnectionFactory;
+import org.apache.activemq.command.ActiveMQQueue;
 
 /**
  * One producer or one consumer of ActiveMQ, by its own client library.
@@ -14,7 +16,7 @@ import org.apache.activemq.ActiveMQConnectionFactory;
  * produce PORT QUEUE MESSAGES WARM SIZE: persistent messages, sent without waiting; it ends when a synchronous request on
  * the same connection is answered, which the broker takes up after all that was sent before. consume PORT QUEUE MESSAGES
  * WARM: prefetch 1,000, acknowledged automatically; the clock starts at the first message. Both handle WARM messages of
- * another queue first, for the virtual machine to compile.
+ * another queue first, for the virtual machine to compile. forget PORT QUEUE,QUEUE…: destroy them with all they hold.
  */
 final class Active {
     public static void main(String[] told) throws Exception {
@@ -22,11 +24,17 @@ final class Active {
             "tcp://127.0.0.1:" + told[1] + "?jms.useAsyncSend=true&jms.alwaysSyncSend=false"
                 + "&jms.prefetchPolicy.queuePrefetch=1000&jms.watchTopicAdvisories=false");
         String queue = told[2];
-        int messages = Integer.parseInt(told[3]);
-        int warm = Integer.parseInt(told[4]);
-        Connection connection = factory.createConnection();
+        ActiveMQConnection connection = (ActiveMQConnection) factory.createConnection();
         try {
             connection.start();
+            if (told[0].equals("forget")) {
+                for (String one : queue.split(",")) {
+                    connection.destroyDestination(new ActiveMQQueue(one));
+                }
+                return;
+            }
+            int messages = Integer.parseInt(told[3]);
+            int warm = Integer.parseInt(told[4]);
             boolean producing = told[0].equals("produce");
             byte[] body = new byte[producing ? Integer.parseInt(told[5]) : 200];
             String other = queue + "-warm";

@@ -13,7 +13,7 @@ import java.util.concurrent.CountDownLatch;
  * produce PORT QUEUE MESSAGES WARM SIZE persistent|transient: no confirms are asked for, nothing is waited for; it ends
  * when the queue, asked on the same channel, says that it holds them all. consume PORT QUEUE MESSAGES WARM: prefetch
  * 1,000, acknowledged 500 at a time; the clock starts at the first message. Both handle WARM messages of another queue
- * first, for the virtual machine to compile.
+ * first, for the virtual machine to compile. forget PORT QUEUE,QUEUE…: delete them with all they hold.
  */
 final class Rabbit {
     private static final int PREFETCH = 1000;
@@ -24,10 +24,16 @@ final class Rabbit {
         factory.setHost("127.0.0.1");
         factory.setPort(Integer.parseInt(told[1]));
         String queue = told[2];
-        int messages = Integer.parseInt(told[3]);
-        int warm = Integer.parseInt(told[4]);
         try (Connection connection = factory.newConnection()) {
             Channel channel = connection.createChannel();
+            if (told[0].equals("forget")) {
+                for (String one : queue.split(",")) {
+                    channel.queueDelete(one);
+                }
+                return;
+            }
+            int messages = Integer.parseInt(told[3]);
+            int warm = Integer.parseInt(told[4]);
             String other = queue + "-warm";
             boolean producing = told[0].equals("produce");
             byte[] body = new byte[producing ? Integer.parseInt(told[5]) : 200];

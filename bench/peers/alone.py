@@ -73,7 +73,7 @@ def lagging(classic: Classic, sizes: Sizes, say: Say) -> list[Line]:
     found = []
     for who, by in (("producer", produced), ("consumer", read)):
         for consumer, measured in by.items():
-            case: Case = {"consumer": consumer, "of": who}
+            case: Case = {"of": who, "consumer": consumer}
             found.append(rates("lagging", classic.name, case, measured, ""))
     return found
 

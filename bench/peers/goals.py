@@ -12,7 +12,7 @@ OURS = "classic-librdkafka"
 
 
 class Times(NamedTuple):
-    """`batch` is None for reading. The client of ours is librdkafka, as far as Python goes the rivals' match in C."""
+    """`batch` is None for reading. Our client is librdkafka: theirs are compiled too."""
 
     batch: int | None
     against: str

@@ -43,3 +43,10 @@ def compiled(program: str, jars: Sequence[str], folder: Path) -> list[str]:
     if done.returncode:
         raise PeerFailed(f"{program}.java does not compile against {path}:\n{done.stderr}")
     return ["java", "-XX:-UsePerfData", "-cp", f"{classes}:{path}", program]
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a client that has nothing to measure."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise PeerFailed(f"{' '.join(command[-3:])} ended with code {done.returncode}: {done.stderr[-2000:]}")

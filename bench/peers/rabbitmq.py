@@ -66,8 +66,9 @@ class RabbitMQ:
         return self._client("consume", queue, messages, WARM)
 
     def clear(self) -> None:
-        while self._full:
-            self._client("consume", *self._full.popitem(), 0)
+        if self._full:
+            java.run([*self._command, "forget", str(self._port), ",".join(self._full)])
+            self._full.clear()
 
     def stored_bytes(self) -> int:
         return disk_bytes(self._data)

@@ -28,4 +28,4 @@ class Sizes:
 # Ten million messages a run are the paper's. At the peers' rates they would take hours, and a million takes each of
 # them half a minute or more: long past its start. Single messages of ours are as many as take them about as long.
 FULL = Sizes(3, 10_000_000, 2_000_000, 1_000_000, 300_000, (1, 2, 5, 10, 20), 2_000_000, 5.0, 5_000_000)
-QUICK = Sizes(3, 500_000, 100_000, 60_000, 30_000, (0.1, 0.2, 0.4), 300_000, 0.4, 500_000)
+QUICK = Sizes(3, 500_000, 100_000, 60_000, 20_000, (0.1, 0.2, 0.4), 300_000, 0.4, 500_000)

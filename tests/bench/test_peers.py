@@ -37,7 +37,8 @@ def through(peer: Peer, folder: Path) -> None:
         if peer.keeps:
             until(lambda: peer.stored_bytes() - stored > MESSAGES * 200, "all of it on disk")
         assert peer.consume(MESSAGES).messages >= MESSAGES
-        peer.produce(MESSAGES, 200, batch, warm=0)
+        for _ in range(2):
+            peer.produce(MESSAGES, 200, batch, warm=0)
         peer.clear()
         servers = set(tree(os.getpid())) - before
         assert servers

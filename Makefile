@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 # What is installed is what users install: the stamps below install it anew whenever a source has changed.
 # (The folders are among them because a deleted file shows only there.)
-SOURCES := $(shell find kafka_classic zk consumer audit notebooks -name '*.py' -o -name py.typed -o -name '*.html' -o -name '*.ipynb' -o -type d -not -name __pycache__) \
+SOURCES := $(shell find kafka_classic zk consumer audit notebooks -name '*.py' -o -name py.typed -o -name '*.html' -o -name '*.ipynb' -o -name '*.jsonl' -o -type d -not -name __pycache__) \
            pyspark_kafka_classic.py setup.cfg pyproject.toml README.md
 ARGS   ?=
 

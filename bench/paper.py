@@ -130,7 +130,7 @@ def main() -> int:
         if why := peer.missing():
             progress.print(f"[yellow]skipped: {peer.title}[/yellow]: {why}", highlight=False, soft_wrap=True)
     able = [peer for peer in chosen if not peer.missing() and (peer.keeps or set(wanted) != {"overhead"})]
-    machine, begin = describe(), time.monotonic()
+    machine, begin = {**describe(), "quick": options.quick}, time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="bench-paper-", dir=options.dir))
     lines: list[Line] = []
     failed: dict[str, str] = {}

@@ -154,13 +154,20 @@ def main() -> int:
                     print(json.dumps(one._asdict()), flush=True)
                 else:
                     show(one, first=len(measured) == 1)
-    results.keep_run([line(one) for one in measured], options)
+    session, heartbeat = options.session_ms / 1000, options.heartbeat_ms / 1000
+    note = f"sessions of {session:g} s, heartbeats to a coordinator every {heartbeat:g} s"
+    results.keep_run([line for one in measured for line in lines(one, note)], options)
     return 0
 
 
-def line(one: Measured) -> results.Line:
+def lines(one: Measured, note: str) -> list[results.Line]:
+    """What it took, and what all members asked for: operations of ZooKeeper, or requests to the coordinator."""
     case: results.Case = {"members": one.members, "partitions": one.partitions, "event": one.event}
-    return results.Line("rebalance", one.through, case, "s", [one.seconds], False)
+    figures = (("time", one.seconds, "s"), ("requests", float(one.operations), "requests"))
+    return [
+        results.Line("rebalance", one.through, {**case, "figure": name}, unit, [figure], False, note=note)
+        for name, figure, unit in figures
+    ]
 
 
 def show(one: Measured, *, first: bool) -> None:

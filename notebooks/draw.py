@@ -17,7 +17,7 @@ PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW)
 INK, GREY, PALE = "#222222", "#8A8A8A", "#E8E8E8"
 # Where colours are not enough: no two of the first seven members look alike in black and white either.
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "+++", "ooo")
-_DPI = 110
+_DPI, _COLOURS = 110, 128
 
 
 def figure(width: float = 9.0, height: float = 3.4, rows: int = 1, columns: int = 1, **more: Any) -> tuple[Figure, Any]:
@@ -37,11 +37,20 @@ def show(fig: Figure, caption: str) -> None:
     """Display a figure with its caption below; the caption is what a reader who cannot see the picture is told."""
     from IPython.display import Image, Markdown, display
 
-    data = io.BytesIO()
-    fig.savefig(data, format="png", dpi=_DPI, facecolor="white")
     text = " ".join(caption.split())
-    display(Image(data=data.getvalue(), format="png", alt=text))
+    display(Image(data=_picture(fig), format="png", alt=text))
     display(Markdown(f"*{text}*"))
+
+
+def _picture(fig: Figure) -> bytes:
+    """A figure as PNG in as many colours as lines and letters need: a third of the size, for it is stored."""
+    from PIL import Image  # comes with matplotlib
+
+    drawn, small = io.BytesIO(), io.BytesIO()
+    fig.savefig(drawn, format="png", dpi=_DPI, facecolor="white")
+    few = Image.open(drawn).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    few.save(small, "png", optimize=True)
+    return small.getvalue()
 
 
 def marks(axes: Any, happened: Iterable[tuple[float, str]], *, top: float = 1.01) -> None:

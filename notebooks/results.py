@@ -33,6 +33,7 @@ from kafka_classic.notebooks.charts import (
     values,
     where,
 )  # fmt: skip
+from kafka_classic.notebooks.measured import last_runs
 
 PAPER_PRODUCER = {1: 50_000, 50: 400_000}  # P28, by batch size
 PAPER_CONSUMER = 22_000  # P29
@@ -288,12 +289,6 @@ FIGURES: dict[str, Callable[[Sequence[Line]], Drawn]] = {
 
 def figures(lines: Iterable[Line]) -> Iterator[Drawn]:
     """All figures of these lines, experiment by experiment; of an experiment measured several times, the last run."""
-    last: dict[str, list[Line]] = {}
-    for line in lines:
-        found = last.setdefault(line["experiment"], [])
-        if found and found[0]["run"] != line["run"]:
-            found.clear()
-        found.append(line)
-    for experiment, found in last.items():
+    for experiment, found in last_runs(lines).items():
         if experiment in FIGURES:
             yield FIGURES[experiment](found)

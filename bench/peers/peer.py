@@ -42,6 +42,9 @@ class Measured:
         """Messages a second over time, in at most so many steps."""
         step = max(1, -(-len(self.series) // points))
         kept = [*self.series[:-1:step], *self.series[-1:]]
+        # A last step of a few milliseconds, mostly the wait for the server's word, would be drawn as a rate of its own.
+        if len(kept) > 2 and kept[-1][0] - kept[-2][0] < (kept[-2][0] - kept[-3][0]) / 2:
+            del kept[-2]
         return [
             (round(at, 3), round((so_far - before) / (at - since), 1))
             for (since, before), (at, so_far) in pairwise(kept)

@@ -43,6 +43,11 @@ def test_a_run_is_measured_from_its_first_line_to_its_last() -> None:
     assert measured.rates() == [(0.5, 8000), (2.0, 4000)]
 
 
+def test_what_is_left_at_the_end_is_no_step_of_its_own() -> None:
+    series = [(0.0, 0), (0.1, 100), (0.2, 200), (0.204, 201)]
+    assert Measured(201, 0.204, 0, 0, series).rates() == [(0.1, 1000), (0.204, 971.2)]
+
+
 def test_a_long_run_is_drawn_with_few_points_and_to_its_end() -> None:
     series = [(number / 10, number * 100) for number in range(1001)]
     rates = Measured(100_000, 100.0, 0, 0, series).rates(points=10)

@@ -15,7 +15,7 @@ by_name = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) >= 6
+    assert len(NOTEBOOKS) == 7
 
 
 @by_name

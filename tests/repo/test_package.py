@@ -46,8 +46,9 @@ def test_the_wheel_holds_every_module_of_every_room(wheel: set[str]) -> None:
     assert expected <= wheel
 
 
-def test_the_wheel_holds_the_notebooks(wheel: set[str]) -> None:
-    assert {f"kafka_classic/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")} <= wheel
+def test_the_wheel_holds_the_notebooks_and_what_they_draw(wheel: set[str]) -> None:
+    kept = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks").glob("*.jsonl")]
+    assert {f"kafka_classic/notebooks/{path.name}" for path in kept} <= wheel
 
 
 def test_the_wheel_tells_type_checkers_that_it_is_typed(wheel: set[str]) -> None:

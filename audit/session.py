@@ -40,6 +40,9 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+# A job that no worker takes waits for ever: its cluster has too little memory, or cannot reach the driver.
+logger.scheduler.name = org.apache.spark.scheduler.TaskSchedulerImpl
+logger.scheduler.level = warn
 """
 _WRAPPER = """\
 #!/bin/sh

@@ -122,7 +122,7 @@ class Broker:
         self.view.serve_as(info)
         self.server.serve()
         self._ends.callback(self.server.close)  # before the logs
-        self.controller = Controller(self.session, settings, partial(self._peer, "-controller"))
+        self.controller = Controller(self.session, settings, partial(self.peer, "-controller"))
         self._ends.callback(self._leave)
         registered = self.broker_registry.register(
             info, holds_address=True, registered_again=self._registered_again, refused=self._refused
@@ -159,7 +159,7 @@ class Broker:
             if controller is None:
                 continue
             try:
-                peer = self._peer("", controller, timeout_s=HAND_OVER_S)
+                peer = self.peer("", controller, timeout_s=HAND_OVER_S)
                 try:
                     answer = peer.request(Api.CONTROLLED_SHUTDOWN, body, HAND_OVER_S)
                 finally:
@@ -191,7 +191,7 @@ class Broker:
 
     # --- with other brokers
 
-    def _peer(self, role: str, other: BrokerInfo, timeout_s: float | None = None) -> Peer:
+    def peer(self, role: str, other: BrokerInfo, timeout_s: float | None = None) -> Peer:
         host, port = self._endpoint(other)
         seconds = self.settings.controller_socket_timeout_ms / 1000 if timeout_s is None else timeout_s
         return Peer(host, port, f"broker-{self.settings.broker_id}{role}", seconds)

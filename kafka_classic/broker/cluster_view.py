@@ -1,6 +1,7 @@
 """What this broker knows of the whole cluster: the live brokers, the topics and who leads them, as the controller told.
 
-A controller's first word names everything and replaces what was known; each later one only what changed.
+A controller's first word names everything and replaces what was known; each later one only what changed. Another
+broker's word counts where it knows a later leader.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from gevent.event import Event
 from kafka_classic.settings import Endpoint
 from kafka_classic.wire.errors import Error
 from kafka_classic.zk.brokers import BrokerInfo
+
+NO_ID = UUID(int=0)  # of a topic that another's tool wrote; kio reads it as None
 
 
 class PartitionView(NamedTuple):
@@ -76,6 +79,25 @@ class ClusterView:
         self.names = {topic.topic_id: name for name, topic in fresh.items()}
         self.told = True
         self._tell()
+
+    def overhear(self, topics: Iterable[TopicView]) -> int:
+        """Take what another broker knows of later leaders of topics that are known here; gives of how many."""
+        learned = 0
+        for topic in topics:
+            there = self.topics.get(topic.name)
+            if there is None or there.topic_id != topic.topic_id:
+                continue
+            later = {
+                index: heard
+                for index, heard in topic.partitions.items()
+                if index in there.partitions and heard.leader_epoch > there.partitions[index].leader_epoch
+            }
+            if later:
+                self.topics[topic.name] = there._replace(partitions={**there.partitions, **later})
+                learned += len(later)
+        if learned:
+            self._tell()
+        return learned
 
     def _set_brokers(self, brokers: Mapping[int, BrokerInfo]) -> None:
         """Take who lives; this broker is among them whatever is said, as whoever is answered sees it live.

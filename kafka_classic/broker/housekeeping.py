@@ -1,4 +1,4 @@
-"""What the broker does by the clock: retention, checkpoints, followers that fell behind, idle connections."""
+"""What the broker does by the clock: retention, checkpoints, followers that fell behind, idle connections, hearsay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 
+from kafka_classic.broker.hearsay import Hearsay
 from kafka_classic.broker.server import LOOKS
 from kafka_classic.broker.unhurried import BREATH_S
 from kafka_classic.log.errors import StorageError
@@ -28,6 +29,7 @@ class Housekeeping:
             gevent.spawn(self._every, 1.0, self._tell_time),
             gevent.spawn(self._every, 1.0, self._resign),
             gevent.spawn(self._every, 1.0, self._send_on),
+            gevent.spawn(self._every, 1.0, Hearsay(broker).ask),
             gevent.spawn(self._every, settings.log_retention_check_interval_ms / 1000, self._retain),
             gevent.spawn(self._every, settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint),
             gevent.spawn(self._every, settings.replica_high_watermark_checkpoint_interval_ms / 1000, self._save_marks),

@@ -112,8 +112,10 @@ def _topic(broker: Broker, info: TopicView) -> Any:
 
 
 def _deserted(broker: Broker, info: TopicView) -> frozenset[int]:
-    """The partitions that this broker was told to lead, and that another leads by now: who, it cannot tell."""
-    found = ((index, broker.hosted.find(info.name, index)[0]) for index in info.partitions)
+    """The partitions that this broker leads for all it heard, and that another leads by now: who, it cannot tell."""
+    me = broker.settings.broker_id
+    mine = (index for index, known in info.partitions.items() if known.leader == me)
+    found = ((index, broker.hosted.find(info.name, index)[0]) for index in mine)
     return frozenset(index for index, one in found if one is not None and broker.fence.deserted(one))
 
 

@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
-from uuid import UUID
 
 import gevent
 from gevent.event import Event
 from gevent.lock import Semaphore
 
-from kafka_classic.broker.cluster_view import PartitionView, TopicView
+from kafka_classic.broker.cluster_view import NO_ID, PartitionView, TopicView
 from kafka_classic.broker.unhurried import AT_A_TIME_S, BREATH_S
 from kafka_classic.replication.replica import Leadership
 from kafka_classic.settings import Endpoint
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from kafka_classic.broker.connection import Connection
 
 log = logging.getLogger(__name__)
-
-NO_ID = UUID(int=0)  # of a topic that another's tool wrote; kio reads it as None
 
 
 class Word(Protocol):

@@ -2,6 +2,8 @@
 
 from uuid import UUID, uuid4
 
+import gevent
+
 from kafka_classic.broker.cluster_view import ClusterView, PartitionView, TopicView
 from kafka_classic.wire.errors import Error
 from kafka_classic.zk.brokers import BrokerInfo
@@ -74,3 +76,27 @@ def test_a_topic_without_partitions_is_gone_unless_it_was_created_anew() -> None
     assert (view.id_of("t"), view.size_of("t")) == (new, 1)
     view.update(0, {}, [TopicView("t", new, {})], whole=False)
     assert view.id_of("t") is None
+
+
+def test_hearsay_counts_where_it_knows_a_later_leader_of_what_is_known() -> None:
+    view = ClusterView("c")
+    id = uuid4()
+    view.update(0, {}, [TopicView("t", id, {0: LED_BY_5, 1: LED_BY_5._replace(leader_epoch=3)})], whole=True)
+    held = view.topics["t"]
+    later = LED_BY_5._replace(leader=6, leader_epoch=2)
+    assert view.overhear([TopicView("t", id, {0: later, 1: later, 2: later}), TopicView("u", uuid4(), {0: later})]) == 1
+    assert view.topics["t"].partitions == {0: later, 1: LED_BY_5._replace(leader_epoch=3)}
+    assert held.partitions[0] is LED_BY_5
+    assert view.topics.keys() == {"t"}
+    assert view.overhear([TopicView("t", id, {0: later._replace(leader=7)})]) == 0  # the same epoch
+    assert view.overhear([TopicView("t", uuid4(), {0: later._replace(leader_epoch=9)})]) == 0  # another's namesake
+    assert view.topics["t"].partitions[0].leader == 6
+
+
+def test_whoever_waits_for_the_view_wakes_up_on_hearsay() -> None:
+    view = ClusterView("c")
+    id = uuid4()
+    view.update(0, {}, [TopicView("t", id, {0: LED_BY_5})], whole=True)
+    later = LED_BY_5._replace(leader=6, leader_epoch=1)
+    gevent.spawn(view.overhear, [TopicView("t", id, {0: later})])
+    assert view.wait_until(lambda: view.topics["t"].partitions[0].leader == 6, 60.0)

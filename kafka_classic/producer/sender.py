@@ -355,7 +355,8 @@ class Sender:
         """Do what time asks for, and return the seconds until there is more of it."""
         now = self._clock()
         lingers = self._gathering.close_lingered(now, self._delivery.would_send)
-        soonest = min(lingers, self._delivery.keep_time(now)) if self.memory.used else _FOREVER
+        busy = self.memory.used or self._delivery.unwritten()
+        soonest = min(lingers, self._delivery.keep_time(now)) if busy else _FOREVER
         if self._waiting:
             self._changed.notify_all()
         return min(_LONGEST_S, max(0.0, soonest - now))

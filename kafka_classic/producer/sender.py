@@ -142,7 +142,8 @@ class Sender:
             self._poller.ring()
             self._changed.notify_all()
         self._decisions.call_back()
-        if threading.current_thread() is not self._thread:
+        # A callback may be called by one who drives, and the thread ends only after that one.
+        if threading.current_thread() is not self._thread and not self._decisions.calling_here():
             self._thread.join()
 
     def wait_until(self, ready: Callable[[], bool], deadline: float) -> bool:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kafka_classic import Producer
+from kafka_classic.producer import RecordFuture
+from kafka_classic.testing.waiting import until
 from tests.client.scripted import Request
-from tests.producer.scripted import TOPIC, Log, leader
+from tests.producer.scripted import TOPIC, Log, leader, write
 
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 10}
 
@@ -17,6 +19,13 @@ QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 10}
 @pytest.fixture
 def log() -> Log:
     return Log()
+
+
+def run(act: Any) -> threading.Thread:
+    """On a daemon thread: what hangs there fails a test and does not stop it."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return thread
 
 
 def test_a_flush_ends_though_a_broker_that_answers_nothing_reads_nothing_either(log: Log) -> None:
@@ -34,3 +43,39 @@ def test_a_flush_ends_though_a_broker_that_answers_nothing_reads_nothing_either(
         finally:
             producer.close(0)
             go.set()
+
+
+def test_a_callback_may_close_the_producer_though_a_caller_calls_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    callers: list[threading.Thread] = []
+
+    def script(request: Request) -> Any:
+        assert go.wait(30)
+        return write(log, request)
+
+    def close(_: RecordFuture) -> None:
+        callers.append(threading.current_thread())
+        producer.close()
+
+    with leader(log, script) as broker:
+        producer = Producer(broker.address)
+        sender = producer._sender
+        future = producer.send(TOPIC, b"v")
+        future.add_done_callback(close)
+        serve = sender._serve
+
+        def serve_callers(timeout: float) -> bool:
+            if threading.current_thread() is not sender._thread:
+                return serve(timeout)
+            until(lambda: sender._stopped)
+            return False
+
+        monkeypatch.setattr(sender, "_serve", serve_callers)
+        sender._poller.ring()
+        waiter = run(lambda: future.result(30))
+        until(sender._driving.locked, "a caller drives")
+        go.set()
+        waiter.join(10)
+        assert not waiter.is_alive()
+        until(lambda: not sender._thread.is_alive(), "the producer's thread has ended")
+        assert callers == [waiter]

@@ -64,8 +64,13 @@ class Decisions:
                 if not calls:
                     self._caller = None
                     return True
-            for call in calls:
+            for place, call in enumerate(calls):
                 try:
                     call()
                 except Exception:
                     log.exception("a callback of a future failed")
+                except BaseException:  # interrupted, or exits: the others are called by whoever comes next
+                    with self._lock:
+                        self.calls[:0] = calls[place + 1 :]
+                        self._caller = None
+                    raise

@@ -289,7 +289,7 @@ class Sender:
         while not self._stopped:
             try:
                 self._work()
-            except Exception:
+            except BaseException:  # a callback may call sys.exit()
                 # Without this thread nothing would ever be given up, and every future waited for in vain.
                 log.exception("the producer's sender failed; it goes on")
                 time.sleep(_LOOK_AGAIN_S)

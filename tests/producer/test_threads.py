@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from kafka_classic import Producer
 from kafka_classic.producer import RecordFuture
+from kafka_classic.producer.decisions import Decisions
+from kafka_classic.producer.memory import Memory
 from kafka_classic.testing.waiting import until
 from tests.client.scripted import Request
 from tests.producer.scripted import TOPIC, Log, leader, write
@@ -79,3 +82,40 @@ def test_a_callback_may_close_the_producer_though_a_caller_calls_it(log: Log, mo
         assert not waiter.is_alive()
         until(lambda: not sender._thread.is_alive(), "the producer's thread has ended")
         assert callers == [waiter]
+
+
+def test_callbacks_go_on_after_one_that_was_interrupted() -> None:
+    decisions = Decisions(threading.Lock(), Memory(1))
+    told: list[int] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    decisions.calls = [interrupted, lambda: told.append(1)]
+    with pytest.raises(KeyboardInterrupt):
+        decisions.call_back()
+    run(decisions.call_back).join(10)
+    assert told == [1]
+    assert decisions.all_called()
+
+
+def test_a_callback_that_exits_does_not_end_the_producers_thread(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    called = threading.Event()
+    with leader(log) as broker, Producer(broker.address, linger_ms=1) as producer:
+
+        def leave(_: RecordFuture) -> None:
+            called.set()
+            sys.exit(1)
+
+        producer.partitions(TOPIC)
+        lane = producer._sender.lane(TOPIC, 0)
+        with producer._sender.lock:  # nothing is sent before it has its callback
+            lane.retry_at = producer._sender._clock() + 60
+        future = producer.send(TOPIC, b"v")
+        future.add_done_callback(leave)
+        with producer._sender.lock:
+            producer._sender._delivery._recovery.later(lane)
+        assert called.wait(30)
+        future = producer.send(TOPIC, b"next")
+        until(future.done, "a message that nobody waits for acknowledged", timeout=4)
+        assert producer._sender._thread.is_alive()

@@ -64,6 +64,8 @@ class Sender:
         gathering = auditor.gathering if auditor else Gathering
         self._gathering = gathering(settings, self, self._delivery.enqueue, batch_closed, clock)
         self._at_once = not settings.linger_ms
+        # The thread is not told of what is sent at once: it must see in time that no answer comes.
+        self._longest = min(_LONGEST_S, settings.request_timeout_ms / 1000)
         self.lanes = self._delivery.lanes
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
@@ -232,7 +234,7 @@ class Sender:
             self._delivery.pump(lane.link)
             if self._waiting:
                 self._changed.notify_all()
-        elif fresh and self._watching:
+        if (fresh or full) and self._watching and not batch.sent:
             self._wake()
         return batch, index
 
@@ -360,7 +362,7 @@ class Sender:
         soonest = min(lingers, self._delivery.keep_time(now)) if busy else _FOREVER
         if self._waiting:
             self._changed.notify_all()
-        return min(_LONGEST_S, max(0.0, soonest - now))
+        return min(self._longest, max(0.0, soonest - now))
 
     def _wake(self) -> None:
         self._watching = False

@@ -13,8 +13,9 @@ from kafka_classic.producer import RecordFuture
 from kafka_classic.producer.decisions import Decisions
 from kafka_classic.producer.memory import Memory
 from kafka_classic.testing.waiting import until
+from kafka_classic.wire.errors import Error
 from tests.client.scripted import Request
-from tests.producer.scripted import TOPIC, Log, leader, write
+from tests.producer.scripted import TOPIC, Log, answer, leader, write
 
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 10}
 
@@ -119,3 +120,38 @@ def test_a_callback_that_exits_does_not_end_the_producers_thread(log: Log, caplo
         future = producer.send(TOPIC, b"next")
         until(future.done, "a message that nobody waits for acknowledged", timeout=4)
         assert producer._sender._thread.is_alive()
+
+
+def test_a_full_batch_whose_lane_must_wait_wakes_the_thread(log: Log) -> None:
+    def script(request: Request) -> Any:
+        return answer(Error.not_leader_or_follower, -1)
+
+    settings = {
+        "batch_size": 0,
+        "retry_backoff_ms": 60_000,
+        "retry_backoff_max_ms": 60_000,
+        "request_timeout_ms": 100,
+        "delivery_timeout_ms": 150,
+    }
+    with leader(log, script) as broker, Producer(broker.address, settings) as producer:
+        producer.send(TOPIC, b"first").exception(30)
+        sender = producer._sender
+        until(lambda: sender._asleep and not sender.memory.used, "the thread waits for whatever comes")
+        producer.send(TOPIC, b"second")
+        assert not sender._watching
+
+
+def test_what_is_never_answered_is_given_up_though_nobody_waits_for_it(log: Log) -> None:
+    silent = threading.Event()
+
+    def script(request: Request) -> Any:
+        return None if silent.is_set() else write(log, request)
+
+    settings = {**QUICK, "request_timeout_ms": 100, "delivery_timeout_ms": 150}
+    with leader(log, script) as broker, Producer(broker.address, settings) as producer:
+        producer.send(TOPIC, b"first").result(30)
+        silent.set()
+        sender = producer._sender
+        until(lambda: sender._asleep and not sender.memory.used, "the thread waits for whatever comes")
+        future = producer.send(TOPIC, b"second")
+        until(future.done, "the second given up", timeout=4)

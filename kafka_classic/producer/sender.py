@@ -210,11 +210,11 @@ class Sender:
         self._told(lambda: self._delivery.moved(lane, leader))
 
     def _told(self, act: Callable[[], None]) -> None:
+        """Callbacks are left to who is woken: one that waits for another message would wait for the scout in vain."""
         with self.lock:
             if not self._closing:
                 act()
                 self._wake()
-        self._decisions.call_back()
 
     # --- gathering
 

@@ -155,3 +155,30 @@ def test_what_is_never_answered_is_given_up_though_nobody_waits_for_it(log: Log)
         until(lambda: sender._asleep and not sender.memory.used, "the thread waits for whatever comes")
         future = producer.send(TOPIC, b"second")
         until(future.done, "the second given up", timeout=4)
+
+
+def test_callbacks_are_not_called_by_those_who_find_leaders(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for a message whose leader is not known would keep them from finding it."""
+    go = threading.Event()
+    callers: list[str] = []
+    with leader(log, lambda _: None) as broker, Producer(broker.address, acks=0) as producer:
+        sender, look_for = producer._sender, producer._scout._look_for
+        call_back = sender._decisions.call_back
+
+        def call_back_later() -> bool:
+            return (go.is_set() or threading.current_thread() is not sender._thread) and call_back()
+
+        def look_for_later(*at: Any) -> None:
+            assert go.wait(30)
+            go.clear()
+            look_for(*at)
+
+        monkeypatch.setattr(sender._decisions, "call_back", call_back_later)
+        monkeypatch.setattr(producer._scout, "_look_for", look_for_later)
+        future = producer.send(TOPIC, b"v")
+        future.add_done_callback(lambda _: callers.append(threading.current_thread().name))
+        go.set()
+        until(future.done)
+        go.set()
+        producer.flush(30)
+    assert callers in (["MainThread"], ["kafka-producer-sender"])

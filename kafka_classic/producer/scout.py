@@ -115,9 +115,10 @@ class Scout:
                 question = self._questions.get(topic)
                 own = question is None
                 if question is None:
-                    question = self._questions[topic] = _Question()
+                    question = _Question()
                     name = f"kafka-producer-learn-{topic}"
                     threading.Thread(target=self._ask, args=(topic, question, deadline), name=name, daemon=True).start()
+                    self._questions[topic] = question  # not before: one that nobody asks would never be answered
             if not question.answered.wait(end - time.monotonic()):
                 raise RequestTimedOut(
                     Error.request_timed_out,
@@ -179,7 +180,12 @@ class Scout:
                 refreshed = time.monotonic()
                 self._guarded(lambda: self._renew_topics(sender))
             for lane in wanted:
-                self._look_for(lane, sender)
+                try:
+                    self._look_for(lane, sender)
+                except Exception as error:
+                    # Without this thread no lane would ever be found again.
+                    log.exception("the producer's scout failed; it goes on")
+                    sender.not_found(lane, KafkaError(Error.unknown_server_error, repr(error)))
 
     def _complete(self) -> bool:
         """Whether every partition that there is has a leader, as far as is known."""
@@ -192,6 +198,8 @@ class Scout:
             pass
         except KafkaError as error:
             log.info("the metadata could not be renewed: %s", error)
+        except Exception:
+            log.exception("the metadata could not be renewed")
 
     def _renew_topics(self, sender: Finder) -> None:
         names = list(self.topics)
@@ -228,7 +236,12 @@ class Scout:
             first = len(waiting) == 1
         if first:
             name = f"kafka-producer-connect-{leader}"
-            threading.Thread(target=self._connect, args=(leader, sender), name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._connect, args=(leader, sender), name=name, daemon=True).start()
+            except RuntimeError:  # there are too many: the next to look tries again
+                with self._changed:
+                    del self._connecting[leader]
+                raise
 
     def _producer_for(self, lane: Lane) -> ProducerId | None:
         """The first id serves all lanes; one that has used up its epochs gets another."""

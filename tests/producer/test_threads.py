@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_classic import Producer
+from kafka_classic.client.connection import Connection
+from kafka_classic.client.errors import Unreachable
 from kafka_classic.producer import RecordFuture
 from kafka_classic.producer.decisions import Decisions
 from kafka_classic.producer.memory import Memory
@@ -182,3 +184,44 @@ def test_callbacks_are_not_called_by_those_who_find_leaders(log: Log, monkeypatc
         go.set()
         producer.flush(30)
     assert callers in (["MainThread"], ["kafka-producer-sender"])
+
+
+def test_the_scout_goes_on_after_a_failure_that_nobody_foresaw(
+    log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with leader(log) as broker, Producer(broker.address, QUICK) as producer:
+        leader_now, failures = producer._cluster.leader_now, [LookupError("on purpose")]
+
+        def fail_once(name: str, index: int) -> int:
+            if failures:
+                raise failures.pop()
+            return leader_now(name, index)
+
+        monkeypatch.setattr(producer._cluster, "leader_now", fail_once)
+        assert producer.send(TOPIC, b"v").result(10).offset == 0
+    assert "on purpose" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["learn", "connect"])
+def test_a_thread_that_could_not_be_started_is_missed_once_only(
+    name: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
+
+    def fail_once(thread: threading.Thread) -> None:
+        if failures and thread.name.startswith(f"kafka-producer-{name}"):
+            raise failures.pop()
+        start(thread)
+
+    with leader(log) as broker, Producer(broker.address, {**QUICK, "max_block_ms": 5000}) as producer:
+        monkeypatch.setattr(threading.Thread, "start", fail_once)
+        if name == "learn":
+            with pytest.raises(RuntimeError):
+                producer.send(TOPIC, b"v")
+        assert producer.send(TOPIC, b"v").result(10).offset == 0
+        assert not failures
+
+
+def test_a_host_that_cannot_be_a_name_is_one_that_cannot_be_reached() -> None:
+    with pytest.raises(Unreachable, match="its host name is unknown"):
+        Connection("a..b", 9092)

@@ -11,6 +11,7 @@ Thread-safe. No setting is needed; all have Kafka's names, as keyword arguments 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -112,8 +113,13 @@ class Producer:
         )
         self._scout.start(self._sender)
         self._closed = False
+        self._ending = threading.Lock()  # taken once
         if self._registry is not None:
-            self._registry.watch(self._brokers_changed, self._scout.refresh)
+            try:
+                self._registry.watch(self._brokers_changed, self._scout.refresh)
+            except BaseException:
+                self.close(0)
+                raise
 
     def send(
         self,
@@ -192,12 +198,9 @@ class Producer:
             self._sender.flush(float("inf") if timeout is None else time.monotonic() + timeout)
         finally:
             self._closed = True
-            if self._registry is not None:
-                self._registry.close()
-            self._sender.close()
-            if self._auditor is not None:
-                self._auditor.close()
-            self._scout.stop()
+            # Of two who close at once, one ends it: the connections are needed until the audit's last word is out.
+            if self._ending.acquire(blocking=False):
+                self._end()
 
     def __enter__(self) -> Producer:
         return self
@@ -208,6 +211,14 @@ class Producer:
         self.close()
 
     # --- inside
+
+    def _end(self) -> None:
+        if self._registry is not None:
+            self._registry.close()
+        self._sender.close()
+        if self._auditor is not None:
+            self._auditor.close()
+        self._scout.stop()
 
     def _audited(self) -> Auditor:
         """Have batches numbered, and counted under a producer id that is known from the start."""

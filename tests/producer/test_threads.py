@@ -222,6 +222,52 @@ def test_a_thread_that_could_not_be_started_is_missed_once_only(
         assert not failures
 
 
+def test_two_who_close_at_once_do_it_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    with leader(log) as broker:
+        producer = Producer(broker.address)
+        both, ended, stop, flush = threading.Barrier(2), [], producer._scout.stop, producer._sender.flush
+
+        def flush_together(deadline: float) -> bool:
+            done = flush(deadline)
+            both.wait(30)
+            return done
+
+        monkeypatch.setattr(producer._sender, "flush", flush_together)
+
+        def stop_and_note() -> None:
+            ended.append(1)
+            stop()
+
+        monkeypatch.setattr(producer._scout, "stop", stop_and_note)
+        threads = [run(producer.close), run(producer.close)]
+        for thread in threads:
+            thread.join(30)
+        assert ended == [1]
+
+
+def test_a_producer_that_could_not_be_made_leaves_no_threads(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    with leader(log) as broker:
+
+        class Registry:
+            def __init__(self, *_: object) -> None:
+                pass
+
+            def bootstrap(self) -> str:
+                return broker.address
+
+            def watch(self, *_: object) -> None:
+                raise LookupError("on purpose")
+
+            def close(self) -> None:
+                pass
+
+        monkeypatch.setattr("kafka_classic.producer.registry.WatchedRegistry", Registry)
+        before = threading.active_count()
+        with pytest.raises(LookupError):
+            Producer(zookeeper="127.0.0.1:1")
+        assert threading.active_count() == before
+
+
 def test_a_host_that_cannot_be_a_name_is_one_that_cannot_be_reached() -> None:
     with pytest.raises(Unreachable, match="its host name is unknown"):
         Connection("a..b", 9092)

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 # A broker may answer before it has heard of a change itself, and a partition may have no leader yet: ask again soon.
 _ASK_AGAIN_S = 0.5
+_PARTING_S = 1.0  # for the thread, which may be connecting to a broker that says nothing
 
 
 class TopicView(NamedTuple):
@@ -161,7 +162,7 @@ class Scout:
             self._changed.notify()
         self._cluster.close()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(_PARTING_S)
 
     def _run(self, sender: Finder) -> None:
         refreshed = time.monotonic()

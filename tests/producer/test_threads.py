@@ -15,6 +15,7 @@ from kafka_classic.producer import RecordFuture
 from kafka_classic.producer.decisions import Decisions
 from kafka_classic.producer.memory import Memory
 from kafka_classic.testing.waiting import until
+from kafka_classic.wire.apis import Api
 from kafka_classic.wire.errors import Error
 from tests.client.scripted import Request
 from tests.producer.scripted import TOPIC, Log, answer, leader, write
@@ -271,3 +272,25 @@ def test_a_producer_that_could_not_be_made_leaves_no_threads(log: Log, monkeypat
 def test_a_host_that_cannot_be_a_name_is_one_that_cannot_be_reached() -> None:
     with pytest.raises(Unreachable, match="its host name is unknown"):
         Connection("a..b", 9092)
+
+
+def test_a_close_does_not_wait_for_a_broker_that_says_nothing_to_a_new_connection(log: Log) -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def say_nothing(_: Request) -> Any:
+        asked.set()
+        assert go.wait(60)
+
+    with leader(log) as broker:
+        try:
+            with Producer(broker.address, QUICK) as producer:
+                producer.send(TOPIC, b"v").result(30)
+                broker.handlers[Api.API_VERSIONS] = say_nothing
+                broker.hang_up()
+                producer._scout.refresh()
+                assert asked.wait(30)
+            thread = producer._scout._thread
+            assert thread is not None
+            assert thread.is_alive()
+        finally:
+            go.set()

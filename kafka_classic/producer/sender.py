@@ -148,6 +148,13 @@ class Sender:
         if threading.current_thread() is not self._thread and not self._decisions.calling_here():
             self._thread.join()
 
+    def forked(self) -> None:
+        """In a child process: threads, answers and the poller's kernel side are the parent's, a lock may be held."""
+        self._closing = self._stopped = True
+        self.lock = threading.Lock()
+        self._changed = threading.Condition(self.lock)
+        self._driving = threading.Lock()
+
     def wait_until(self, ready: Callable[[], bool], deadline: float) -> bool:
         """Drive input and output until `ready()`, which is called with the lock held; False after the deadline."""
         try:

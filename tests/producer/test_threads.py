@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from kafka_classic import Producer
 from kafka_classic.client.connection import Connection
 from kafka_classic.client.errors import Unreachable
-from kafka_classic.producer import RecordFuture
+from kafka_classic.producer import ProducerClosed, RecordFuture
 from kafka_classic.producer.decisions import Decisions
 from kafka_classic.producer.memory import Memory
 from kafka_classic.testing.waiting import until
@@ -294,3 +296,46 @@ def test_a_close_does_not_wait_for_a_broker_that_says_nothing_to_a_new_connectio
             assert thread.is_alive()
         finally:
             go.set()
+
+
+def test_a_producer_ends_in_a_process_that_is_forked_and_goes_on_in_its_own(log: Log) -> None:
+    go = threading.Event()
+
+    def script(request: Request) -> Any:
+        assert go.wait(60)
+        return write(log, request)
+
+    with leader(log, script) as broker, Producer(broker.address) as producer:
+        future = producer.send(TOPIC, b"v")
+        until(lambda: broker.count(Api.PRODUCE), "the message is on its way")
+        held, forked = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with producer._sender.lock:
+                held.set()
+                assert forked.wait(30)
+
+        holder = run(hold)
+        assert held.wait(30)
+        child = os.fork()
+        if not child:
+            code = 1
+            signal.alarm(30)
+            try:
+                with pytest.raises(ProducerClosed):
+                    producer.send(TOPIC, b"of the child")
+                with pytest.raises(ProducerClosed):
+                    producer.send("unknown", b"of the child")
+                with pytest.raises(TimeoutError):
+                    future.result()
+                producer.flush()
+                producer.close()
+                code = 0
+            finally:
+                os._exit(code)
+        forked.set()
+        holder.join()
+        assert os.waitpid(child, 0)[1] == 0
+        go.set()
+        assert future.result(10).offset == 0
+        assert producer.send(TOPIC, b"w").result(10).offset == 1

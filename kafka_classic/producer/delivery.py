@@ -169,9 +169,11 @@ class Delivery:
         row = link.due
         while row:
             lane = row[0]
-            if not lane.queue or not lane.may_send():
+            unnumbered = lane.idempotent and lane.producer is None  # its last epoch ended while it stood here
+            if unnumbered or not lane.queue or not lane.may_send():
                 lane.due = False
                 row.popleft()
+                self._make_due(lane)
                 continue
             batch = lane.queue[0]
             size += batch.size

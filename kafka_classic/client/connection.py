@@ -96,6 +96,8 @@ class Connection:
             self._out = socket.create_connection((host, port), connect_timeout)
         except OSError as error:
             raise unreachable(self.address, error) from error
+        except UnicodeError as error:  # a host that cannot be a name, as "a..b"
+            raise unreachable(self.address, socket.gaierror(str(error))) from error
         self._out.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._out.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._out.settimeout(timeout)

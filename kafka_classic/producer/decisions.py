@@ -44,7 +44,11 @@ class Decisions:
 
     def all_called(self) -> bool:
         """Whether no callback is left but that which asks, if one does."""
-        return self._caller == threading.get_ident() or (self._caller is None and not self.calls)
+        return self.calling_here() or (self._caller is None and not self.calls)
+
+    def calling_here(self) -> bool:
+        """Whether who asks is a callback."""
+        return self._caller == threading.get_ident()
 
     def call_back(self) -> bool:
         """Call what waits for decisions; it may send more. False if there was nothing, or another thread is at it."""
@@ -60,8 +64,13 @@ class Decisions:
                 if not calls:
                     self._caller = None
                     return True
-            for call in calls:
+            for place, call in enumerate(calls):
                 try:
                     call()
                 except Exception:
                     log.exception("a callback of a future failed")
+                except BaseException:  # interrupted, or exits: the others are called by whoever comes next
+                    with self._lock:
+                        self.calls[:0] = calls[place + 1 :]
+                        self._caller = None
+                    raise

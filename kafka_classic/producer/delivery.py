@@ -169,9 +169,11 @@ class Delivery:
         row = link.due
         while row:
             lane = row[0]
-            if not lane.queue or not lane.may_send():
+            unnumbered = lane.idempotent and lane.producer is None  # its last epoch ended while it stood here
+            if unnumbered or not lane.queue or not lane.may_send():
                 lane.due = False
                 row.popleft()
+                self._make_due(lane)
                 continue
             batch = lane.queue[0]
             size += batch.size
@@ -213,6 +215,7 @@ class Delivery:
                     self._failed(batch, ConnectionLost(Error.network_exception, f"lost broker {link.address}"))
             raise
         if link.backlog:
+            link.write_by = self._clock() + self._request_timeout
             self._poller.watch_writing(link)
         for batch in batches:
             batch.sent = True
@@ -327,7 +330,9 @@ class Delivery:
                 for batch in request.batches:
                     if batch.deadline <= now and not batch.done:
                         self._recovery.give_up(batch, timed_out(batch.lane.at, batch.lane.last_error))
-            if link.requests and link.requests[0].deadline <= now:
+            unanswered = link.requests and link.requests[0].deadline <= now
+            # With acks=0 nothing is waited for, but that the broker reads.
+            if unanswered or (link.backlog and link.write_by <= now):
                 self._lose(link, TimeoutError())
 
     def undecided(self) -> list[Batch]:

@@ -37,6 +37,13 @@ def closed() -> ProducerClosed:
     return ProducerClosed(Error.network_exception, "the producer was closed")
 
 
+def forked() -> ProducerClosed:
+    return ProducerClosed(
+        Error.network_exception,
+        "the producer's threads are in the process that was forked: make a producer in this one",
+    )
+
+
 def timed_out(at: TopicPartition, last: KafkaError | None) -> DeliveryTimedOut:
     topic, partition = at
     why = f"; the last failure was: {last.message}" if last else ""

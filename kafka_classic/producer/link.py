@@ -41,6 +41,7 @@ class Link:
         self.requests: deque[Request] = deque()
         self.due: deque[Lane] = deque()
         self.backlog = b""
+        self.write_by = 0.0  # what is left of a request
         self.lost = False
         self._inbox = b""
         self._client_id = client_id.encode()

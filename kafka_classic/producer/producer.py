@@ -10,8 +10,11 @@ Thread-safe. No setting is needed; all have Kafka's names, as keyword arguments 
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -21,7 +24,7 @@ from kafka_classic.client.backoff import Backoff
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.errors import UnknownTopic
 from kafka_classic.producer.batch import Batch
-from kafka_classic.producer.errors import RecordTooLarge, WindowShut
+from kafka_classic.producer.errors import RecordTooLarge, WindowShut, forked
 from kafka_classic.producer.futures import RecordFuture, SetFuture
 from kafka_classic.producer.lane import Lane
 from kafka_classic.producer.partitioners import Partitioner, PartitionFunction
@@ -111,9 +114,15 @@ class Producer:
             auditor=self._auditor,
         )
         self._scout.start(self._sender)
-        self._closed = False
+        _living.add(self)
+        self._closed = self._forked = False
+        self._ending = threading.Lock()  # taken once
         if self._registry is not None:
-            self._registry.watch(self._brokers_changed, self._scout.refresh)
+            try:
+                self._registry.watch(self._brokers_changed, self._scout.refresh)
+            except BaseException:
+                self.close(0)
+                raise
 
     def send(
         self,
@@ -177,6 +186,8 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Send all that is gathered and wait until each message is acknowledged or given up; futures tell which."""
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        if self._forked:
+            return
         if not self._sender.flush(deadline) and not self._closed:
             raise TimeoutError(f"not all was decided within {timeout} s")
 
@@ -192,12 +203,9 @@ class Producer:
             self._sender.flush(float("inf") if timeout is None else time.monotonic() + timeout)
         finally:
             self._closed = True
-            if self._registry is not None:
-                self._registry.close()
-            self._sender.close()
-            if self._auditor is not None:
-                self._auditor.close()
-            self._scout.stop()
+            # Of two who close at once, one ends it: the connections are needed until the audit's last word is out.
+            if self._ending.acquire(blocking=False):
+                self._end()
 
     def __enter__(self) -> Producer:
         return self
@@ -208,6 +216,14 @@ class Producer:
         self.close()
 
     # --- inside
+
+    def _end(self) -> None:
+        if self._registry is not None:
+            self._registry.close()
+        self._sender.close()
+        if self._auditor is not None:
+            self._auditor.close()
+        self._scout.stop()
 
     def _audited(self) -> Auditor:
         """Have batches numbered, and counted under a producer id that is known from the start."""
@@ -222,6 +238,8 @@ class Producer:
         return self._scout.topics.get(name) or self._scout.learn(name, self._max_block)
 
     def _lane(self, topic: str, key: bytes | None, partition: int | None) -> Lane:
+        if self._forked:
+            raise forked()
         view = self._scout.topics.get(topic) or self._scout.learn(topic, self._max_block)
         if partition is None:
             partition = self._partitioner.partition(topic, key, view.partitions, view.available)
@@ -273,6 +291,20 @@ class Producer:
     def _brokers_changed(self, bootstrap: str) -> None:
         self._cluster.found_at(bootstrap)
         self._scout.refresh()
+
+
+_living: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A child would write into the parent's connections, under its numbers, and end its waiting by closing."""
+    for producer in list(_living):
+        producer._closed = producer._forked = True
+        producer._sender.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _header(pair: Header) -> Header:

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 # A broker may answer before it has heard of a change itself, and a partition may have no leader yet: ask again soon.
 _ASK_AGAIN_S = 0.5
+_PARTING_S = 1.0  # for the thread, which may be connecting to a broker that says nothing
 
 
 class TopicView(NamedTuple):
@@ -115,9 +116,10 @@ class Scout:
                 question = self._questions.get(topic)
                 own = question is None
                 if question is None:
-                    question = self._questions[topic] = _Question()
+                    question = _Question()
                     name = f"kafka-producer-learn-{topic}"
                     threading.Thread(target=self._ask, args=(topic, question, deadline), name=name, daemon=True).start()
+                    self._questions[topic] = question  # not before: one that nobody asks would never be answered
             if not question.answered.wait(end - time.monotonic()):
                 raise RequestTimedOut(
                     Error.request_timed_out,
@@ -160,7 +162,7 @@ class Scout:
             self._changed.notify()
         self._cluster.close()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(_PARTING_S)
 
     def _run(self, sender: Finder) -> None:
         refreshed = time.monotonic()
@@ -179,7 +181,12 @@ class Scout:
                 refreshed = time.monotonic()
                 self._guarded(lambda: self._renew_topics(sender))
             for lane in wanted:
-                self._look_for(lane, sender)
+                try:
+                    self._look_for(lane, sender)
+                except Exception as error:
+                    # Without this thread no lane would ever be found again.
+                    log.exception("the producer's scout failed; it goes on")
+                    sender.not_found(lane, KafkaError(Error.unknown_server_error, repr(error)))
 
     def _complete(self) -> bool:
         """Whether every partition that there is has a leader, as far as is known."""
@@ -192,6 +199,8 @@ class Scout:
             pass
         except KafkaError as error:
             log.info("the metadata could not be renewed: %s", error)
+        except Exception:
+            log.exception("the metadata could not be renewed")
 
     def _renew_topics(self, sender: Finder) -> None:
         names = list(self.topics)
@@ -228,7 +237,12 @@ class Scout:
             first = len(waiting) == 1
         if first:
             name = f"kafka-producer-connect-{leader}"
-            threading.Thread(target=self._connect, args=(leader, sender), name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._connect, args=(leader, sender), name=name, daemon=True).start()
+            except RuntimeError:  # there are too many: the next to look tries again
+                with self._changed:
+                    del self._connecting[leader]
+                raise
 
     def _producer_for(self, lane: Lane) -> ProducerId | None:
         """The first id serves all lanes; one that has used up its epochs gets another."""

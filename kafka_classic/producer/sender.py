@@ -64,6 +64,8 @@ class Sender:
         gathering = auditor.gathering if auditor else Gathering
         self._gathering = gathering(settings, self, self._delivery.enqueue, batch_closed, clock)
         self._at_once = not settings.linger_ms
+        # The thread is not told of what is sent at once: it must see in time that no answer comes.
+        self._longest = min(_LONGEST_S, settings.request_timeout_ms / 1000)
         self.lanes = self._delivery.lanes
         self._changed = threading.Condition(self.lock)
         self._waiting = 0
@@ -142,8 +144,16 @@ class Sender:
             self._poller.ring()
             self._changed.notify_all()
         self._decisions.call_back()
-        if threading.current_thread() is not self._thread:
+        # A callback may be called by one who drives, and the thread ends only after that one.
+        if threading.current_thread() is not self._thread and not self._decisions.calling_here():
             self._thread.join()
+
+    def forked(self) -> None:
+        """In a child process: threads, answers and the poller's kernel side are the parent's, a lock may be held."""
+        self._closing = self._stopped = True
+        self.lock = threading.Lock()
+        self._changed = threading.Condition(self.lock)
+        self._driving = threading.Lock()
 
     def wait_until(self, ready: Callable[[], bool], deadline: float) -> bool:
         """Drive input and output until `ready()`, which is called with the lock held; False after the deadline."""
@@ -207,11 +217,11 @@ class Sender:
         self._told(lambda: self._delivery.moved(lane, leader))
 
     def _told(self, act: Callable[[], None]) -> None:
+        """Callbacks are left to who is woken: one that waits for another message would wait for the scout in vain."""
         with self.lock:
             if not self._closing:
                 act()
                 self._wake()
-        self._decisions.call_back()
 
     # --- gathering
 
@@ -231,7 +241,7 @@ class Sender:
             self._delivery.pump(lane.link)
             if self._waiting:
                 self._changed.notify_all()
-        elif fresh and self._watching:
+        if (fresh or full) and self._watching and not batch.sent:
             self._wake()
         return batch, index
 
@@ -288,7 +298,7 @@ class Sender:
         while not self._stopped:
             try:
                 self._work()
-            except Exception:
+            except BaseException:  # a callback may call sys.exit()
                 # Without this thread nothing would ever be given up, and every future waited for in vain.
                 log.exception("the producer's sender failed; it goes on")
                 time.sleep(_LOOK_AGAIN_S)
@@ -355,10 +365,11 @@ class Sender:
         """Do what time asks for, and return the seconds until there is more of it."""
         now = self._clock()
         lingers = self._gathering.close_lingered(now, self._delivery.would_send)
-        soonest = min(lingers, self._delivery.keep_time(now)) if self.memory.used else _FOREVER
+        busy = self.memory.used or self._delivery.unwritten()
+        soonest = min(lingers, self._delivery.keep_time(now)) if busy else _FOREVER
         if self._waiting:
             self._changed.notify_all()
-        return min(_LONGEST_S, max(0.0, soonest - now))
+        return min(self._longest, max(0.0, soonest - now))
 
     def _wake(self) -> None:
         self._watching = False

@@ -170,6 +170,26 @@ def test_when_the_epochs_are_used_up_another_producer_id_is_asked_for(log: Log) 
     assert numbers(log) == [0, 1]
 
 
+def test_nothing_goes_without_a_number_when_the_epochs_are_used_up_by_what_expired(log: Log) -> None:
+    """The batch behind it stands in its link's row by then, which asks for no producer id."""
+    with leader(log) as broker, Producer(broker.address, QUICK) as producer:
+        producer.send(TOPIC, b"0").result(30)
+        sender = producer._sender
+        (lane,) = sender.lanes.values()
+        log.state.producers.clear()
+        with sender.lock:
+            assert lane.producer is not None
+            lane.producer = lane.producer._replace(epoch=2**15 - 1)
+            lane.gap = True
+            batch = sender._gathering.new_batch(lane, [(None, b"1", (), 0)], 30)
+            assert sender.memory.take(batch.size)
+            sender._delivery.enqueue(batch)
+            sender._delivery._recovery.expire(lane, sender._clock())
+            sender._delivery.pump(lane.link)
+        assert batch.wait(sender._clock() + 30)
+    assert (numbers(log), log.epochs) == ([0, 1], [0, 0])
+
+
 def test_until_a_leader_knows_the_producer_one_batch_is_in_flight(log: Log) -> None:
     """A leader takes any number as the first of a producer: the second batch must not be it."""
     first_came, go = threading.Event(), threading.Event()

@@ -40,7 +40,7 @@ def closed() -> ProducerClosed:
 def forked() -> ProducerClosed:
     return ProducerClosed(
         Error.network_exception,
-        "the producer's threads are in the process that was forked: make a producer in this one",
+        "the producer's threads stayed in the parent process: make a producer in this one",
     )
 
 

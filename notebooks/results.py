@@ -78,7 +78,8 @@ def produce(lines: Sequence[Line]) -> Drawn:
         "figure-4-producer",
         fig,
         "Producer throughput over time, one process, messages of 200 bytes (figure 4 of the paper, P28). The legend "
-        "has the median of the whole runs, the line is the median run. Systems without batches stand in both panels "
+        "has the median of the whole runs, until the server had everything; the line is the median run, by what its "
+        "client had handed over. Systems without batches stand in both panels "
         f"with the same runs. {conditions(lines)}",
     )
 

@@ -18,6 +18,7 @@ from kafka_classic.cli import (
     groups,
     load,
     log,
+    mirror,
     notebooks,
     produce,
     serve,
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Example: [bold]kafka-classic up --brokers 3[/bold]",
 )
-for group in (cluster, status, topics, produce, consume, groups, load, audit, log, serve, demo, notebooks):
+for group in (cluster, status, topics, produce, consume, groups, load, mirror, audit, log, serve, demo, notebooks):
     group.add_to(app)
 
 

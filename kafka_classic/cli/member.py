@@ -53,7 +53,7 @@ def consume_in_group(
 
     with (
         ConsumerConnector(zookeeper_address(zookeeper), group, settings) as connector,
-        _called(ended.set, signal.SIGTERM),  # it commits and leaves in order then, as after Ctrl-C
+        called(ended.set, signal.SIGTERM),  # it commits and leaves in order then, as after Ctrl-C
     ):
 
         def read(stream: MessageStream) -> None:
@@ -98,7 +98,7 @@ def consume_in_group(
 
 
 @contextmanager
-def _called(call: Callable[[], object], number: signal.Signals) -> Iterator[None]:
+def called(call: Callable[[], object], number: signal.Signals) -> Iterator[None]:
     before = signal.signal(number, lambda *_: call())
     try:
         yield

@@ -25,8 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"wire"},
     "producer": {"client", "records", "zk", "settings"},
     "consumer": {"client", "records", "zk", "settings"},
+    "mirror": {"producer", "consumer"},
     "audit": {"producer", "consumer", "client"},
-    "cli": {"broker", "client", "producer", "consumer", "audit", "testing"},
+    "cli": {"broker", "client", "producer", "consumer", "mirror", "audit", "testing"},
     "testing": {"cli", "client", "zk"},
     "notebooks": {"testing"},
 }

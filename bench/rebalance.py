@@ -32,7 +32,7 @@ from kafka_classic.testing.cluster import LocalCluster
 from kafka_classic.testing.group import LocalGroup
 from kafka_classic.zk.consumers import GroupRegistry
 
-QUICK = ("4:46", "16:46", "16:250")
+QUICK = ("4:46", "16:250")
 FULL = ("2:46", "8:46", "16:46", "32:46", "64:46", "16:250", "16:1000", "32:1000", "64:1000")
 
 

@@ -76,6 +76,10 @@ class Mirror:
     ) -> None:
         if bool(topics) == bool(matching):
             raise SettingsError("name either the topics to mirror, or a pattern that they match")
+        try:
+            re.compile(matching)
+        except re.error as error:
+            raise SettingsError(f"{matching!r} is no pattern: {error}") from None
         pattern = f"{NOT_OURS_TO_COPY}(?:{matching or '|'.join(map(re.escape, topics))})"
         self._prefix = prefix
         self._partitions: dict[str, int] = {}  # of the topics at the target
@@ -107,33 +111,14 @@ class Mirror:
     ) -> Progress:
         """Copy until `ended` is set, or nothing has come for `idle_s`; all that was copied is committed then.
 
-        Raises MirrorFailed when the target does not take a message.
+        Raises MirrorFailed when the target does not take a message. Whatever is raised, the mirror is closed: what was
+        handed out and not copied must not be committed by a later run.
         """
-        last = settled = time.monotonic()
-        while not ended.is_set():
-            try:
-                message = next(self._stream)
-            except ConsumerTimeout:
-                message = None
-            except StopIteration:
-                break
-            except KafkaError as error:  # a damaged batch: it is read again
-                log.warning("the mirror goes on: %s", error.message)
-                continue
-            now = time.monotonic()
-            if message is not None:
-                self._copy(message)
-                last = now
-            elif not self._connector.wait_until_steady(0):
-                last = now  # whoever has not got its partitions yet is not idle
-            elif idle_s is not None and now - last >= idle_s:
-                break
-            if self._unsettled and (now - settled >= SETTLE_EVERY_S or len(self._unsettled) >= MOST_UNSETTLED):
-                self._settle()
-                told(self._progress)
-                settled = time.monotonic()
-        self._settle()
-        return self._progress
+        try:
+            return self._run(ended, idle_s, told)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Leave the group; what was not committed is copied again by whoever comes next. May be repeated."""
@@ -149,6 +134,33 @@ class Mirror:
         self.close()
 
     # --- inside
+
+    def _run(self, ended: threading.Event, idle_s: float | None, told: Callable[[Progress], object]) -> Progress:
+        last = settled = time.monotonic()
+        while not ended.is_set():
+            try:
+                message = next(self._stream)
+            except ConsumerTimeout:
+                message = None
+            except StopIteration:
+                break
+            except KafkaError as error:  # a damaged batch: it is read again
+                log.warning("the mirror goes on: %s", error.message)
+                message = None
+            now = time.monotonic()
+            if message is not None:
+                self._copy(message)
+                last = now
+            elif not self._connector.wait_until_steady(0):
+                last = now  # whoever has not got its partitions yet is not idle
+            elif idle_s is not None and now - last >= idle_s:
+                break
+            if self._unsettled and (now - settled >= SETTLE_EVERY_S or len(self._unsettled) >= MOST_UNSETTLED):
+                self._settle()
+                told(self._progress)
+                settled = time.monotonic()
+        self._settle()
+        return self._progress
 
     def _refuse_itself(self, zookeeper: str, bootstrap: str) -> None:
         """A mirror of a cluster into itself would copy its own copies for ever."""

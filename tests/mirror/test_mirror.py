@@ -146,6 +146,8 @@ def test_a_cluster_is_not_mirrored_into_itself(live: LocalCluster) -> None:
         Mirror(live.zookeeper, live.bootstrap, matching=".*")
     with pytest.raises(SettingsError, match="either the topics to mirror, or a pattern"):
         Mirror(live.zookeeper, live.bootstrap)
+    with pytest.raises(SettingsError, match=r"'\(' is no pattern: "):
+        Mirror(live.zookeeper, live.bootstrap, matching="(")
 
 
 def in_order(records: list[Record]) -> tuple[list[bytes | None], int]:

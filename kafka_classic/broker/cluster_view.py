@@ -80,8 +80,13 @@ class ClusterView:
         self.told = True
         self._tell()
 
-    def overhear(self, topics: Iterable[TopicView]) -> int:
-        """Take what another broker knows of later leaders of topics that are known here; gives of how many."""
+    def overhear(self, controller: int, topics: Iterable[TopicView]) -> int:
+        """Take what another broker knows of later leaders of topics that are known here; gives of how many.
+
+        Its controller is as good a guess as ours: whoever is asked and is none says so.
+        """
+        if controller >= 0:
+            self._controller = controller
         learned = 0
         for topic in topics:
             there = self.topics.get(topic.name)

@@ -37,9 +37,7 @@ class Hearsay:
 
     def ask(self) -> None:
         """Learn of leaders from one other broker, if ZooKeeper may have given this one up."""
-        if not self._broker.fence.closed:
-            return
-        other = self._next()
+        other = self._next() if self._may_be_given_up() else None
         if other is None:
             return
         self._asked = other.id
@@ -50,11 +48,16 @@ class Hearsay:
             finally:
                 peer.close()
         except (OSError, KafkaError) as error:
-            log.info("broker %d does not say who leads what: %s", other.id, error)
+            log.debug("broker %d does not say who leads what: %s", other.id, error)
             return
-        learned = self._broker.view.overhear(map(_topic, answer.topics))
+        if not self._may_be_given_up():
+            return  # the controller has spoken meanwhile
+        learned = self._broker.view.overhear(answer.controller_id, map(_topic, answer.topics))
         if learned:
             log.info("broker %d says that %d partitions have other leaders by now", other.id, learned)
+
+    def _may_be_given_up(self) -> bool:
+        return self._broker.fence.closed
 
     def _next(self) -> BrokerInfo | None:
         me, brokers = self._broker.settings.broker_id, self._broker.view.brokers

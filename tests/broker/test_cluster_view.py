@@ -84,12 +84,15 @@ def test_hearsay_counts_where_it_knows_a_later_leader_of_what_is_known() -> None
     view.update(0, {}, [TopicView("t", id, {0: LED_BY_5, 1: LED_BY_5._replace(leader_epoch=3)})], whole=True)
     held = view.topics["t"]
     later = LED_BY_5._replace(leader=6, leader_epoch=2)
-    assert view.overhear([TopicView("t", id, {0: later, 1: later, 2: later}), TopicView("u", uuid4(), {0: later})]) == 1
+    assert (
+        view.overhear(-1, [TopicView("t", id, {0: later, 1: later, 2: later}), TopicView("u", uuid4(), {0: later})])
+        == 1
+    )
     assert view.topics["t"].partitions == {0: later, 1: LED_BY_5._replace(leader_epoch=3)}
     assert held.partitions[0] is LED_BY_5
     assert view.topics.keys() == {"t"}
-    assert view.overhear([TopicView("t", id, {0: later._replace(leader=7)})]) == 0  # the same epoch
-    assert view.overhear([TopicView("t", uuid4(), {0: later._replace(leader_epoch=9)})]) == 0  # another's namesake
+    assert view.overhear(-1, [TopicView("t", id, {0: later._replace(leader=7)})]) == 0  # the same epoch
+    assert view.overhear(-1, [TopicView("t", uuid4(), {0: later._replace(leader_epoch=9)})]) == 0  # another's namesake
     assert view.topics["t"].partitions[0].leader == 6
 
 
@@ -98,5 +101,14 @@ def test_whoever_waits_for_the_view_wakes_up_on_hearsay() -> None:
     id = uuid4()
     view.update(0, {}, [TopicView("t", id, {0: LED_BY_5})], whole=True)
     later = LED_BY_5._replace(leader=6, leader_epoch=1)
-    gevent.spawn(view.overhear, [TopicView("t", id, {0: later})])
+    gevent.spawn(view.overhear, -1, [TopicView("t", id, {0: later})])
     assert view.wait_until(lambda: view.topics["t"].partitions[0].leader == 6, 60.0)
+
+
+def test_another_brokers_word_on_the_controller_counts_where_it_knows_one() -> None:
+    view = ClusterView("c")
+    view.update(1, {1: info(1), 2: info(2)}, [], whole=True)
+    view.overhear(2, [])
+    assert view.controller() == 2
+    view.overhear(-1, [])
+    assert view.controller() == 2

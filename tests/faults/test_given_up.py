@@ -52,3 +52,14 @@ def test_whom_nobody_can_tell_names_nobody(cluster: FaultyCluster) -> None:
         cluster.until(lambda: named_by(raw, topic) == (-1, 0), "its naming nobody")
         cluster.heal()
         cluster.until(lambda: named_by(raw, topic)[0] == cluster.leader(topic, 0), "its naming the leader again")
+
+
+def test_a_controller_that_was_given_up_names_the_next_one(cluster: FaultyCluster) -> None:
+    cluster.until(lambda: cluster.controller() is not None, "a controller")
+    given_up = cluster.controller()
+    assert given_up is not None
+    with Raw(cluster.brokers[given_up].address) as raw:
+        cluster.until(lambda: metadata(raw).controller_id == given_up, "its naming itself")
+        cluster.cut(given_up, ZOOKEEPER)
+        cluster.until(lambda: cluster.controller() not in (given_up, None), "another controller")
+        cluster.until(lambda: metadata(raw).controller_id == cluster.controller(), "its naming that one")

@@ -156,7 +156,7 @@ class Hands:
         if held:
             for stream in self._all_streams():
                 stream.finish_held(threading.get_ident())
-        self._commit(lambda _: True)
+        self._commit(lambda hand: hand.stream.position(hand))
 
     def close(self) -> None:
         """End every stream and stop fetching. Commits nothing: stop() the partitions before."""
@@ -211,25 +211,24 @@ class Hands:
         self._fetcher.stop([hand.at for hand in positions])
         return positions
 
-    def _commit(self, chosen: Callable[[Hand], bool]) -> None:
+    def _commit(self, offset_of: Callable[[Hand], int | None]) -> None:
         with self._committing:
             with self._moving:
-                hands = [hand for hand in self._hands.values() if chosen(hand)]
-                due = {hand: hand.stream.position(hand) for hand in hands}
-            offsets = {
-                hand.at: position
-                for hand, position in due.items()
-                if position is not None and position != hand.committed
-            }
+                found = [(hand, offset_of(hand), hand.chosen) for hand in self._hands.values()]
+            due = [(hand, offset, chosen) for hand, offset, chosen in found if offset is not None]
+            offsets = {hand.at: offset for hand, offset, _ in due if offset != hand.committed}
             if offsets:
                 self._store.commit(offsets)
                 if self._auditor is not None:
                     self._auditor.committed(offsets)
-            for hand, position in due.items():
-                hand.stream.committed(hand, position)
+            for hand, offset, chosen in due:
+                hand.stream.committed(hand, offset, chosen)
 
     def _commit_chosen(self) -> None:
-        """Commit at once where a new group begins: else one that began at the end would miss messages if it died."""
+        """Commit at once where a new group begins: else one that began at the end would miss messages if it died.
+
+        That and no more: what was handed out since is the application's to commit.
+        """
         try:
             self._commit(lambda hand: hand.chosen)
         except Exception as error:

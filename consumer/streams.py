@@ -46,7 +46,7 @@ class ConsumerTimeout(TimeoutError):
 class Hand:
     """A partition that a stream hands out: everything before `position` is processed, unless a message is held."""
 
-    __slots__ = ("at", "auditor", "chosen", "committed", "damages", "position", "shape", "stream")
+    __slots__ = ("at", "auditor", "begun", "chosen", "committed", "damages", "position", "shape", "stream")
 
     def __init__(
         self, at: TopicPartition, stream: MessageStream, committed: int | None, auditor: GroupAuditor | None = None
@@ -56,7 +56,8 @@ class Hand:
         self.stream = stream
         self.shape = messages_of(*at)
         self.committed = self.position = committed
-        self.chosen = False  # the position was chosen by auto.offset.reset and is not committed yet
+        self.begun = False  # something was handed out
+        self.chosen: int | None = None  # where auto.offset.reset had it begin, until that or more is committed
         self.damages = 0
 
 
@@ -129,7 +130,8 @@ class MessageStream:
                 return
             if not chunk.batches and chunk.damage is None and not self._is_busy_with(hand):
                 hand.position = chunk.next_offset
-                hand.chosen = True
+                if not hand.begun:
+                    hand.chosen = chunk.next_offset
                 return
             self._line.append((hand, chunk))
             self._arrived.notify()
@@ -152,12 +154,12 @@ class MessageStream:
         with self._lock:
             return self._position(hand)
 
-    def committed(self, hand: Hand, position: int | None) -> None:
+    def committed(self, hand: Hand, position: int, chosen: int | None) -> None:
         """Note what was committed of a partition; a beginning that was chosen meanwhile is still to be."""
         with self._lock:
             hand.committed = position
-            if hand.position == position:
-                hand.chosen = False
+            if hand.chosen == chosen:
+                hand.chosen = None
 
     def finish_held(self, holder: int) -> None:
         """Count the message that this thread holds as processed."""
@@ -219,6 +221,7 @@ class MessageStream:
                 hand.damages = 0
                 with self._lock:
                     if self._hand is hand and self._chunk is chunk:
+                        hand.begun = True
                         if hand.auditor is not None:
                             hand.auditor.handed(chunk, chunk.batches[batch][1], expected)
                         self._rows = iter(rows)

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_classic.client import admin, simple
 from kafka_classic.client.backoff import Backoff
-from kafka_classic.client.chunk import Chunk
+from kafka_classic.client.chunk import Chunk, read_chunk
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.leaders import TopicPartition
 from kafka_classic.client.writer import Writer
@@ -316,6 +316,30 @@ def test_where_a_group_begins_is_committed_at_once_though_another_commit_is_unde
         hands.commit()
         hands._commit_chosen()  # as the fetcher does once it has found where reading begins
         assert store.commits == [{one: 9}, {two: 3}]
+
+
+def test_what_was_handed_out_since_is_not_committed_with_where_reading_began() -> None:
+    one = ("t", 0)
+    store = MemoryOffsets()
+    stream = MessageStream(5.0)
+    with (
+        ScriptedBroker() as broker,
+        Cluster(broker.address) as cluster,
+        hands_of(cluster, [stream], store, auto_commit_enable="false") as hands,
+    ):
+        broker.handlers[Api.METADATA] = lambda _: metadata({0: broker.port}, {"t": [-1]})  # nobody is asked
+        hands.start({one: 0})
+        life = hands._fetcher._places[one]
+        hands._put(Chunk(*one, 9, 9, -1, b"", (), None, life))
+        store.refuses = True
+        hands._commit_chosen()
+        store.refuses = False
+        hands._put(read_chunk(*one, 9, 10**6, encode_batch(records(5), base_offset=9)))
+        assert [next(stream).offset for _ in range(4)] == [9, 10, 11, 12]
+        hands._commit_chosen()  # as the fetcher does when another partition begins
+        assert store.commits == [{one: 9}]
+        hands.commit(held=True)
+        assert store.commits == [{one: 9}, {one: 13}]
 
 
 @pytest.mark.parametrize(("reset", "begins"), [("smallest", 60), ("largest", 100)])

@@ -281,7 +281,7 @@ def test_a_chosen_position_counts_at_once_where_nothing_waits_and_in_its_turn_el
     new = Hand(("t", 9), stream, None)
     assert stream.position(new) is None
     stream.put(new, Chunk(*new.at, 500, 500, -1, b"", ()))
-    assert (stream.position(new), new.chosen) == (500, True)
+    assert (stream.position(new), new.chosen) == (500, 500)
     stream.put(hand, chunk_of(hand, 0, batch(0)))
     stream.put(hand, Chunk(*hand.at, 70, 70, -1, b"", ()))  # the log has moved on while this was waiting
     assert stream.position(hand) == 0

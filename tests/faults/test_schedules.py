@@ -38,10 +38,12 @@ def under_load(cluster: FaultyCluster, seed: int) -> Iterator[list[Load]]:
         cluster.mend()
         more(cluster, loads, AFTER)
         cluster.until_whole(names.values(), PARTITIONS)
-    finally:
         for load in loads:
             load.stop()
-    check(cluster, loads, seed)
+        check(cluster, loads, seed)
+    finally:
+        for load in loads:
+            load.abandon()
 
 
 def more(cluster: FaultyCluster, loads: list[Load], count: int) -> None:

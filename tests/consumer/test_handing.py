@@ -334,7 +334,7 @@ def test_what_was_handed_out_since_is_not_committed_with_where_reading_began() -
         store.refuses = True
         hands._commit_chosen()
         store.refuses = False
-        hands._put(read_chunk(*one, 9, 10**6, encode_batch(records(5), base_offset=9)))
+        hands._put(read_chunk(*one, 9, 10**6, encode_batch(records(5), base_offset=9))._replace(source=life))
         assert [next(stream).offset for _ in range(4)] == [9, 10, 11, 12]
         hands._commit_chosen()  # as the fetcher does when another partition begins
         assert store.commits == [{one: 9}]

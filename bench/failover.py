@@ -141,7 +141,7 @@ def runs_of(partitions: int, count: int, session_ms: int) -> list[Run]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="100 partitions only: three to four minutes")
+    parser.add_argument("--quick", action="store_true", help="100 partitions only: two to three minutes")
     parser.add_argument("--runs", type=int, default=20, help="with 100 partitions; of the larger counts a quarter")
     parser.add_argument("--partitions", type=int, action="append", help="may be given several times")
     parser.add_argument("--session-ms", type=int, default=6000, help="zookeeper.session.timeout.ms")

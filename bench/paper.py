@@ -3,9 +3,10 @@
     python -P bench/paper.py [--quick] [--only EXPERIMENT ...] [--subject NAME ...] [--results FILE] [--json]
     python -P bench/paper.py --quick --only produce --subject classic-librdkafka --subject rabbitmq
 
-Every system is started here, on loopback and in a folder of its own, and ended at the end: RabbitMQ, ActiveMQ, a Kafka
-that KAFKA_HOME names, and ourselves by two kinds of client. Who is not installed is left out by name. They take turns,
-round by round. The full form (10 million messages of ours a run, one of the others) takes about half an hour and 25 GB.
+Every system is started here, on loopback and in a folder of its own, and ended at the end: RabbitMQ, ActiveMQ, a
+Kafka that KAFKA_HOME names, and ourselves by two kinds of client. Who is not installed is left out by name. They take
+turns, round by round. The full form (10 million messages of ours a run, one of the others) takes a quarter of an hour
+and 25 GB.
 """
 
 from __future__ import annotations

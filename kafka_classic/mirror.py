@@ -22,6 +22,7 @@ from kafka_classic.client.admin import NewTopic, create_partitions, create_topic
 from kafka_classic.client.cluster import Cluster
 from kafka_classic.client.describe import describe_cluster
 from kafka_classic.client.errors import UnknownTopic
+from kafka_classic.client.propagation import await_topics
 from kafka_classic.consumer import ConsumerConnector, ConsumerTimeout, Message
 from kafka_classic.producer import Producer
 from kafka_classic.settings import SettingsError
@@ -39,11 +40,13 @@ log = logging.getLogger(__name__)
 
 SETTLE_EVERY_S = 1.0
 MOST_UNSETTLED = 20_000  # messages that may come twice after a crash, and futures that are held
+CREATION_S = 30.0
 WAIT_MS = 100  # for a message, before it is looked whether to end
 NOT_OURS_TO_COPY = "(?!__)"  # __consumer_offsets and __audit tell of their own cluster
 CONSUMER = {"auto.offset.reset": "smallest"}
 ALWAYS = {"auto.commit.enable": False, "consumer.timeout.ms": WAIT_MS}
 PRODUCER = {"linger.ms": 5, "batch.size": 1 << 18}
+SURELY = {"acks": "all", "enable.idempotence": True}
 
 
 class MirrorFailed(Exception):
@@ -76,15 +79,16 @@ class Mirror:
     ) -> None:
         if bool(topics) == bool(matching):
             raise SettingsError("name either the topics to mirror, or a pattern that they match")
+        pattern = f"{NOT_OURS_TO_COPY}(?:{matching or '|'.join(map(re.escape, topics))})"
         try:
-            re.compile(matching)
+            re.compile(pattern)
         except re.error as error:
             raise SettingsError(f"{matching!r} is no pattern: {error}") from None
-        pattern = f"{NOT_OURS_TO_COPY}(?:{matching or '|'.join(map(re.escape, topics))})"
         self._prefix = prefix
         self._partitions: dict[str, int] = {}  # of the topics at the target
         self._unsettled: list[tuple[Message, RecordFuture]] = []
         self._progress = Progress(0, 0, -1)
+        self._owed = False  # a commit
         self._undo: list[Callable[[], object]] = []
         try:
             self._session = Session(zookeeper).start()
@@ -92,7 +96,7 @@ class Mirror:
             self._target = Cluster(bootstrap, f"{group}-mirror")
             self._undo.append(self._target.close)
             self._refuse_itself(zookeeper, bootstrap)
-            self._producer = Producer(bootstrap, {**PRODUCER, **(producer or {})}, audit=audit)
+            self._producer = Producer(bootstrap, {**PRODUCER, **(producer or {}), **SURELY}, audit=audit)
             self._undo.append(lambda: self._producer.close(0))  # what is not settled by then is copied again
             settings = {**CONSUMER, **(consumer or {}), **ALWAYS}
             self._connector = ConsumerConnector(zookeeper, group, settings, audit=audit)
@@ -123,7 +127,10 @@ class Mirror:
     def close(self) -> None:
         """Leave the group; what was not committed is copied again by whoever comes next. May be repeated."""
         while self._undo:
-            self._undo.pop()()
+            try:
+                self._undo.pop()()
+            except Exception:  # the others are to be closed all the same
+                log.exception("the mirror could not close in order")
 
     def __enter__(self) -> Mirror:
         return self
@@ -155,7 +162,8 @@ class Mirror:
                 last = now  # whoever has not got its partitions yet is not idle
             elif idle_s is not None and now - last >= idle_s:
                 break
-            if self._unsettled and (now - settled >= SETTLE_EVERY_S or len(self._unsettled) >= MOST_UNSETTLED):
+            due = self._owed or bool(self._unsettled)
+            if due and (now - settled >= SETTLE_EVERY_S or len(self._unsettled) >= MOST_UNSETTLED):
                 self._settle()
                 told(self._progress)
                 settled = time.monotonic()
@@ -182,29 +190,34 @@ class Mirror:
 
     def _settle(self) -> None:
         """See that the target has everything, then tell the source."""
-        if not self._unsettled:
+        if not self._unsettled and not self._owed:
             return
         self._producer.flush()
         for message, future in self._unsettled:
             error = future.exception()
             if error is not None:
                 raise _failed(message, error) from error
-        messages, size, _ = self._progress
+        messages, size, last = self._progress
         size += sum(len(message.value or b"") + len(message.key or b"") for message, _ in self._unsettled)
-        self._progress = Progress(messages + len(self._unsettled), size, self._unsettled[-1][0].timestamp)
+        last = self._unsettled[-1][0].timestamp if self._unsettled else last
+        self._progress = Progress(messages + len(self._unsettled), size, last)
         self._unsettled.clear()
+        self._owed = True
         try:
             self._connector.commit_offsets()
         except SessionReplaced:
             log.warning("the session with the source's ZooKeeper expired: what was copied last may be copied again")
         except (ZooKeeperUnreachable, KafkaError) as error:
             log.warning("what was copied is committed later: %s", error)
+            return
+        self._owed = False
 
     def _make_room(self, topic: str, needed: int) -> None:
         """See that the topic is at the target, with as many partitions; a new one gets the settings of the source's."""
         name = self._prefix + topic
         source = TopicRegistry(self._session).get(topic)
         wanted = max(needed, 0 if source is None else len(source.assignment))
+        self._target.forget()
         try:
             there = len(self._target.topic(name).partitions)
         except UnknownTopic:
@@ -214,9 +227,15 @@ class Mirror:
             except KafkaError as error:
                 if error.code != Error.topic_already_exists:  # another of the group was faster
                     raise
+                await_topics(self._target, {name: wanted}, CREATION_S)
             there = len(self._target.topic(name).partitions)
         if there < wanted:
-            create_partitions(self._target, {name: wanted})
+            try:
+                create_partitions(self._target, {name: wanted})
+            except KafkaError:
+                self._target.forget()
+                if len(self._target.topic(name).partitions) < wanted:
+                    raise
             there = wanted
         self._partitions[topic] = there
 

@@ -95,7 +95,9 @@ class ClusterView:
             later = {
                 index: heard
                 for index, heard in topic.partitions.items()
-                if index in there.partitions and heard.leader_epoch > there.partitions[index].leader_epoch
+                if index in there.partitions
+                and heard.leader >= 0  # else it is one that does not know either
+                and heard.leader_epoch > there.partitions[index].leader_epoch
             }
             if later:
                 self.topics[topic.name] = there._replace(partitions={**there.partitions, **later})

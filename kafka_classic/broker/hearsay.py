@@ -41,6 +41,7 @@ class Hearsay:
         if other is None:
             return
         self._asked = other.id
+        heard = self._broker.mandates.controller_epoch
         try:
             peer = self._broker.peer("-hearsay", other, timeout_s=ANSWER_S)
             try:
@@ -50,7 +51,7 @@ class Hearsay:
         except (OSError, KafkaError) as error:
             log.debug("broker %d does not say who leads what: %s", other.id, error)
             return
-        if not self._may_be_given_up():
+        if not self._may_be_given_up() or heard != self._broker.mandates.controller_epoch:
             return  # the controller has spoken meanwhile
         learned = self._broker.view.overhear(answer.controller_id, map(_topic, answer.topics))
         if learned:

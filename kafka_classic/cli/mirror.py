@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafka_classic.mirror import Progress
 
 TELL_EVERY_S = 5.0
+LATEST_MS = 253_402_300_799_000  # of the year 9999; a producer may write what it likes
 
 
 def add_to(app: typer.Typer) -> None:
@@ -96,5 +97,9 @@ def _line(progress: Progress, seconds: float, json: bool) -> str:
     messages, size, timestamp = progress
     if json:
         return show.as_line({"messages": messages, "bytes": size, "seconds": round(seconds, 3), "last": timestamp})
-    last = f"; the last is of {datetime.fromtimestamp(timestamp / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if messages else ""
+    last = f"; the last is of {_when(timestamp)}" if 0 <= timestamp <= LATEST_MS else ""
     return f"{show.count(messages, 'message')} copied in {seconds:.1f} s, {messages / seconds:,.0f} a second{last}"
+
+
+def _when(timestamp: int) -> str:
+    return f"{datetime.fromtimestamp(timestamp / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -16,10 +16,9 @@ confluent-kafka kafka-python`): nothing here shares code with the brokers under 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,9 @@ Where = tuple[int, int]  # partition, offset
 UNKNOWN = -1  # the offset of a record that is acknowledged, but nobody was told where it is
 DELIVERY_MS = 120_000
 PATIENCE_MS = 3_000
-MOST_WAITING = 50
+# So many may be on their way to one broker, and no more are given to the client: librdkafka and kafka-python poll
+# without a pause while they have what they may not send, and servers that get no processor time lose their sessions.
+IN_FLIGHT = {True: 5, False: 1}  # of an idempotent producer, and of one that keeps order by waiting
 PAUSE_S = 0.004
 POLL_S = 0.1
 
@@ -204,11 +205,10 @@ class Load:
             self._acks,
             PATIENCE_MS,
             client_id=name,
-            max_in_flight_requests_per_connection=1,
+            max_in_flight_requests_per_connection=IN_FLIGHT[False],
             linger_ms=5,
             max_block_ms=DELIVERY_MS,
             metadata_max_age_ms=1000,
-            reconnect_backoff_ms=250,
             reconnect_backoff_max_ms=500,
         )
         waiting: set[str] = set()
@@ -223,7 +223,7 @@ class Load:
 
         number = 0
         while not self._stop.is_set():
-            if len(waiting) < MOST_WAITING:
+            if len(waiting) < IN_FLIGHT[False]:
                 value, partition = f"{name}:{number}", number % self._partitions
                 with self._lock:
                     self._history.sent[value] = partition
@@ -253,10 +253,10 @@ class Load:
             "socket.timeout.ms": 10_000,
             "log_level": 0,
         }
-        producer = _polite(lambda: Producer(settings))
+        producer = Producer(settings)
         number = 0
         while not self._stop.is_set():
-            if len(producer) < MOST_WAITING:
+            if len(producer) < IN_FLIGHT[True]:
                 value, partition = f"{name}:{number}", number % self._partitions
                 with self._lock:
                     self._history.sent[value] = partition
@@ -294,24 +294,6 @@ class Load:
                         self._history.seen.setdefault(where, set()).add(message.value().decode())
         finally:
             consumer.close()
-
-
-def _polite(make: Callable[[], Any]) -> Any:
-    """A librdkafka client whose threads stand back: they inherit how nice the thread is that makes it.
-
-    One that may not send for a while, with five requests in flight, polls without a pause. It must not take the
-    processor from the servers, whose sessions would expire, nor from the proxy between them.
-    """
-    made: list[Any] = []
-
-    def nicely() -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-        made.append(make())
-
-    thread = threading.Thread(target=nicely)
-    thread.start()
-    thread.join()
-    return made[0]
 
 
 def plain_producer(bootstrap: str, acks: str, patience_ms: int, **settings: Any) -> Any:

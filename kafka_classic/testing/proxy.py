@@ -26,7 +26,6 @@ import re
 import selectors
 import socket
 import struct
-import sys
 import threading
 import time
 from collections import deque
@@ -46,7 +45,6 @@ _ENTRY = struct.Struct(">ihhih")  # size, api, version, correlation id, length o
 _LONGEST_ID = 1024
 _BROKER = re.compile(rb"broker-(\d+)(?:-|$)")
 _SLOW_STEP_S = 0.02
-_SWITCH_S = 0.0002
 
 
 class Slowness(NamedTuple):
@@ -259,9 +257,6 @@ class Network:
     # --- the thread
 
     def _run(self) -> None:
-        # Clients in this process that are busy keep Python's lock for 5 ms at a time otherwise, each of them, for each
-        # thing that this thread does: what passes here, ZooKeeper's answers too, would be seconds late.
-        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
         try:
             while self._open:
                 wait = max(0.0, self._alarms[0][0] - self._clock()) if self._alarms else None

@@ -46,7 +46,7 @@ def test_the_command_list_is_whole() -> None:
         *("up", "down", "status", "broker", "zookeeper", "produce", "consume", "log dump", "log verify", "demo"),
         *("topics create", "topics list", "topics describe", "topics alter", "topics delete"),
         *("topics elect-leaders", "topics reassign", "groups list", "groups describe", "groups reset-offsets"),
-        *("groups delete", "load", "audit run", "audit watch", "audit report", "notebooks"),
+        *("groups delete", "load", "mirror", "audit run", "audit watch", "audit report", "notebooks"),
     }
 
 

@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kafka_classic.client.offsets import delete_records
+from kafka_classic.client.simple import beginning, consume
+from kafka_classic.testing.waiting import until
 from tests.audit.topics import START, fill, new_topic, numbers
 
 if TYPE_CHECKING:
@@ -178,6 +180,8 @@ def test_a_classic_topic_whose_offsets_are_bytes_is_read_whole(
 ) -> None:
     topic = new_topic(cluster, classic="true", flush_messages="1")
     fill(kafka_bootstrap, topic, 0, numbers(0, 300))
+    # What was written can be read once it was flushed (P8), which is not waited for by who writes.
+    until(lambda: sum(1 for _ in consume(cluster, beginning(cluster, [topic]), count=300, idle=0.2)) == 300)
     assert values(table(spark, kafka_bootstrap, topic, minPartitions="4")) == list(range(300))
 
 

@@ -29,8 +29,9 @@ Where = tuple[int, int]  # partition, offset
 UNKNOWN = -1  # the offset of a record that is acknowledged, but nobody was told where it is
 DELIVERY_MS = 120_000
 PATIENCE_MS = 3_000
-# So many may be on their way to one broker, and no more are given to the client: librdkafka and kafka-python poll
-# without a pause while they have what they may not send, and servers that get no processor time lose their sessions.
+# So many may be on their way to one broker, and unless asked for no more are given to the client: librdkafka and
+# kafka-python poll without a pause while they have what they may not send, and servers that get no processor time lose
+# their sessions.
 IN_FLIGHT = {True: 5, False: 1}  # of an idempotent producer, and of one that keeps order by waiting
 PAUSE_S = 0.004
 POLL_S = 0.1
@@ -121,7 +122,8 @@ class Load:
 
     Idempotent producers send again until it is acknowledged. Plain ones never do: what failed is left, because sent
     again it might be there twice. (librdkafka, even told not to, sends again what a leader took that lost its place
-    before all had it, and Kafka's own brokers answer then as ours do: so these are kafka-python's.)
+    before all had it, and Kafka's own brokers answer then as ours do: so these are kafka-python's.) `queued` is how
+    many records more a producer is given than it may have under way.
     """
 
     def __init__(
@@ -134,8 +136,10 @@ class Load:
         acks: str = "all",
         producers: int = 2,
         consume: bool = True,
+        queued: int = 0,
     ) -> None:
         self.topic = topic
+        self._most = IN_FLIGHT[idempotent] + queued
         self.idempotent = idempotent
         self._bootstrap = bootstrap
         self._partitions = partitions
@@ -223,7 +227,7 @@ class Load:
 
         number = 0
         while not self._stop.is_set():
-            if len(waiting) < IN_FLIGHT[False]:
+            if len(waiting) < self._most:
                 value, partition = f"{name}:{number}", number % self._partitions
                 with self._lock:
                     self._history.sent[value] = partition
@@ -256,7 +260,7 @@ class Load:
         producer = Producer(settings)
         number = 0
         while not self._stop.is_set():
-            if len(producer) < IN_FLIGHT[True]:
+            if len(producer) < self._most:
                 value, partition = f"{name}:{number}", number % self._partitions
                 with self._lock:
                     self._history.sent[value] = partition

@@ -22,14 +22,14 @@ BEFORE, AFTER = 150, 150  # acknowledged records of each kind before the fault a
 
 
 @contextmanager
-def under_load(cluster: FaultyCluster, seed: int) -> Iterator[list[Load]]:
+def under_load(cluster: FaultyCluster, seed: int, queued: int = 0) -> Iterator[list[Load]]:
     """Producers of both kinds at work; at the end all that they were told is checked."""
     names = {kind: f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("idempotent", "plain")}
     with Cluster(cluster.bootstrap) as client:
         create_topics(client, [NewTopic(name, PARTITIONS, 3, {}) for name in names.values()])
     cluster.until_whole(names.values(), PARTITIONS)
     loads = [
-        Load(cluster.bootstrap, name, PARTITIONS, idempotent=kind == "idempotent").start()
+        Load(cluster.bootstrap, name, PARTITIONS, idempotent=kind == "idempotent", queued=queued).start()
         for kind, name in names.items()
     ]
     try:
@@ -72,6 +72,17 @@ def check(cluster: FaultyCluster, loads: list[Load], seed: int) -> None:
 def test_nothing_acknowledged_is_lost(cluster: FaultyCluster, schedule: Callable[[Scene], None], seed: int) -> None:
     rng = random.Random(seed)
     with under_load(cluster, seed) as loads:
+        schedule(Scene(cluster, rng.choice(loads).topic, rng))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule.__name__)
+def test_nothing_acknowledged_is_lost_by_clients_that_have_more_than_they_may_send(
+    cluster: FaultyCluster, schedule: Callable[[Scene], None], seed: int
+) -> None:
+    """They spin meanwhile, and on two cores servers lose their sessions over it: a fault of its own."""
+    rng = random.Random(seed)
+    with under_load(cluster, seed, queued=45) as loads:
         schedule(Scene(cluster, rng.choice(loads).topic, rng))
 
 
